@@ -1,0 +1,195 @@
+"""Stage 6: a build spec → an artifact.
+
+Sources are laid out in the spec's work folder before they are compiled, and a laid-out file is written only when its
+content differs. That gives three things at once: what is compiled is what was hashed, even while the author goes on
+editing; ninja, which compares times, sees a changed file as newer whatever its times in the author's folder; and
+the author's folder may be read-only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from buildlib import environment, package, process, provenance, render
+from buildlib.digest import extension_id, spec_digest
+from buildlib.errors import StepError
+from buildlib.files import inspect, listing, write, write_if_changed
+from buildlib.inputs import package_folder
+from buildlib.package import Artifact, Metadata
+from buildlib.plan import BuildSpec
+from buildlib.toolchain import Toolchain
+from buildlib.workspace import Workspace
+
+_LOG_TAIL = 40
+
+
+class _Configured(msgspec.Struct, frozen=True, kw_only=True):
+    """What a CMake build folder was configured with; on any difference it is made anew."""
+
+    argv: tuple[str, ...]
+    toolchain: tuple[str, ...]
+
+
+def up_to_date(spec: BuildSpec, workspace: Workspace) -> bool:
+    """Whether the artifact is there, whole, and made from what the sources and the toolchain are now."""
+    folder = workspace.artifact(spec)
+    metadata = package.read(folder)
+    return (
+        metadata is not None
+        and metadata.kernelyard.digest == workspace.digest(spec)
+        and not package.damage(folder, metadata, workspace.cache)
+        and not _dirt_is_gone(spec, workspace, metadata)
+    )
+
+
+def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
+    """Make a spec's artifact.
+
+    Raises:
+        StepError: a source cannot be read, or CMake, the compiler or the linker failed.
+    """
+    work = workspace.work(spec)
+    log = workspace.log("build", spec)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    workspace.look_again(spec.kernel)
+    inputs = workspace.inputs(spec)
+    prefix = package_folder(spec.kernel) + "/"
+    files = {path.removeprefix(prefix): _read(spec.kernel.folder / path, workspace) for path in inputs.package}
+    if "__init__.py" not in files:
+        raise StepError(f"{workspace.shown(spec.kernel.folder)}/{prefix}__init__.py: missing; every kernel needs it")
+    hashes = {prefix + path: inspect(content, "").sha256 for path, content in files.items()}
+    hashes |= _lay_out(spec, workspace)
+    digest = spec_digest(spec, hashes)
+    name = extension_id(spec, digest)
+    extension = None
+    if spec.toolchain is not None:
+        extension = _compile(spec, spec.toolchain, workspace, name)
+    files["_ops.py"] = render.ops_module(spec, name).encode()
+    return package.package(
+        spec,
+        digest=digest,
+        extension_id=name,
+        files=files,
+        extension=extension,
+        provenance=provenance.of(spec.kernel.folder, environment.child(workspace.settings)),
+        work=work,
+        target=workspace.artifact(spec),
+    )
+
+
+def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> bool:
+    """Whether an artifact made from uncommitted sources could now name a commit: the sources were committed since."""
+    recorded = metadata.provenance.kernel
+    if recorded is not None and not recorded.dirty:
+        return False
+    now = provenance.of(spec.kernel.folder, environment.child(workspace.settings))
+    return now is not None and not now.dirty
+
+
+def _lay_out(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
+    """Bring the work folder's copy of the sources up to date; SHA-256 by path of what now lies there."""
+    folder = workspace.work(spec) / "src"
+    sources = workspace.inputs(spec).sources
+    if folder.is_dir():
+        for stale in set(listing(folder, hidden=True)) - set(sources):
+            (folder / stale).unlink()
+    workspace.cache.forget(folder)
+    hashes = {}
+    for path in sources:
+        wanted = workspace.cache.get(f"{spec.kernel.folder}/{path}")
+        present = workspace.cache.get(f"{folder}/{path}")
+        if wanted is None or wanted != present:
+            content = _read(spec.kernel.folder / path, workspace)
+            wanted = inspect(content, "")
+            write(folder / path, content)
+        hashes[path] = wanted.sha256
+    return hashes
+
+
+def _read(path: Path, workspace: Workspace) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise StepError(f"{workspace.shown(path)}: cannot be read ({error.strerror}); restore it") from None
+
+
+def _compile(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, name: str) -> Path:
+    """The extension's library, compiled and linked."""
+    work = workspace.work(spec)
+    rendered = render.project(spec, workspace.inputs(spec))
+    changed = [write_if_changed(work / path, text.encode()) for path, text in rendered.items()]
+    for path, text in render.extension_name(spec, name).items():
+        write_if_changed(work / path, text.encode())
+    with workspace.jobs.slot():
+        _configure(spec, toolchain, workspace, changed=any(changed))
+        _step(spec, workspace, "compile", (toolchain.ninja,), workspace.jobs.environ())
+    return work / "cmake" / "extension.so"
+
+
+def _configure(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, *, changed: bool) -> None:
+    folder = workspace.work(spec) / "cmake"
+    includes = ";".join(path for library in toolchain.libraries for path in library.includes)
+    libraries = ";".join(path for library in toolchain.libraries for path in library.libraries)
+    argv = (
+        toolchain.cmake, "-G", "Ninja", "-S", "..", "-B", ".", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_MAKE_PROGRAM={toolchain.ninja}", f"-DCMAKE_CXX_COMPILER={toolchain.compiler.path}",
+        f"-DKERNELYARD_INCLUDES={includes}", f"-DKERNELYARD_LIBRARIES={libraries}",
+    )  # fmt: skip
+    wanted = _Configured(argv=argv, toolchain=toolchain.identity)
+    record = folder / "configured.json"
+    present = None
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        present = msgspec.json.decode(record.read_bytes(), type=_Configured)
+    if present == wanted and not changed:
+        return
+    if present != wanted:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    record.unlink(missing_ok=True)
+    _step(spec, workspace, "configure", argv, {})
+    write(record, msgspec.json.encode(wanted))
+
+
+def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...], extra: Mapping[str, str]) -> None:
+    """Run one program of a build in the CMake folder.
+
+    Raises:
+        StepError: it failed; the message holds what the program said about the author's files.
+    """
+    work = workspace.work(spec)
+    log = workspace.log("build", spec)
+    source = workspace.shown(spec.kernel.folder)
+    before = log.stat().st_size if log.exists() else 0
+    status = workspace.processes.run(
+        argv,
+        cwd=work / "cmake",
+        env=environment.child(workspace.settings, **extra),
+        log=log,
+        rename=(f"{work}/src", source),
+    )
+    if status != 0:
+        said = _message(log.read_bytes()[before:].decode("utf-8"))
+        raise StepError(
+            f"{source}: {step} for {spec.name.partition(':')[2]} failed ({process.describe(status)}); "
+            f"the whole log is {workspace.shown(log)}\n{said}"
+        )
+
+
+def _message(said: str) -> str:
+    """The end of what a program said, less ninja's own lines: its progress, and the command it ran."""
+    kept = []
+    after_failed = False
+    for line in said.splitlines():
+        if line.startswith("FAILED: "):
+            after_failed = True
+        elif after_failed:
+            after_failed = False
+        elif not line.startswith(("[", "ninja: ")):
+            kept.append(line)
+    return "\n".join(kept[-_LOG_TAIL:])

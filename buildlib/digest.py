@@ -1,0 +1,91 @@
+"""What decides whether something changed: digests of content. Pure, but for the templates' content."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import assert_never
+
+import msgspec
+
+from buildlib import variant as variants
+from buildlib.config.model import KernelDepend
+from buildlib.plan import BuildSpec
+from buildlib.variant import TorchNoarchVariant, TorchStableAbiVariant, TorchVariant, TvmFfiVariant
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Enough hex digits that two builds of one kernel, which would have to be loaded into one process, do not meet.
+_ID_DIGITS = 8
+
+
+def spec_digest(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
+    """The digest of all that decides the content of a spec's artifact, in hex.
+
+    It covers build.toml as parsed (less what only matters to publishing and to other backends), the inputs by path and
+    content (`hashes`: SHA-256 by path relative to the kernel's folder), the templates and version of the builder, and
+    the toolchain's identity. No absolute path and no time enters.
+    """
+    general = spec.kernel.general
+    covered = {
+        "general": [general.name, general.version, general.license, general.upstream, general.source],
+        "python-depends": python_depends(spec),
+        "kernel-depends": kernel_depends(spec),
+        "framework": spec.kernel.framework,
+        "components": spec.components,
+        "variant": variants.name(spec.variant),
+        "toolchain": spec.toolchain.identity if spec.toolchain else None,
+        "builder": builder_identity(family(spec)),
+        "inputs": sorted(hashes.items()),
+    }
+    return hashlib.sha256(msgspec.json.encode(covered, order="sorted")).hexdigest()
+
+
+def extension_id(spec: BuildSpec, digest: str) -> str:
+    """The op namespace, which is also the extension's file stem and the module's name in a process.
+
+    Two builds of different content never share it, so they can live in one process; a commit that leaves the content
+    alone leaves it alone.
+    """
+    return f"_{spec.kernel.general.module}_{variants.backend(spec.variant)}_{digest[:_ID_DIGITS]}"
+
+
+def python_depends(spec: BuildSpec) -> list[str]:
+    """The Python packages that the artifact imports: the kernel's, then its backend's."""
+    general = spec.kernel.general
+    of_backend = general.by_backend.get(variants.backend(spec.variant))
+    return list(dict.fromkeys((*general.python_depends, *(of_backend.python_depends if of_backend else ()))))
+
+
+def kernel_depends(spec: BuildSpec) -> list[KernelDepend]:
+    """The Hub kernels that the artifact loads: the kernel's, then its backend's."""
+    general = spec.kernel.general
+    of_backend = general.by_backend.get(variants.backend(spec.variant))
+    return [*general.kernel_depends, *(of_backend.kernel_depends if of_backend else ())]
+
+
+def family(spec: BuildSpec) -> str:
+    """The folder of templates that a spec is rendered from: torch, tvm_ffi or noarch."""
+    match spec.variant:
+        case TorchNoarchVariant():
+            return "noarch"
+        case TvmFfiVariant():
+            return "tvm_ffi"
+        case TorchVariant() | TorchStableAbiVariant():
+            return "torch"
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+@cache
+def builder_version() -> str:
+    return importlib.metadata.version("kernelyard")
+
+
+@cache
+def builder_identity(family: str) -> tuple[str, ...]:
+    """The builder's version, and the name and content of each template that a family is rendered from."""
+    files = sorted(path for folder in ("common", family) for path in (TEMPLATES / folder).glob("*.j2"))
+    return builder_version(), *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)

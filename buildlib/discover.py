@@ -1,0 +1,26 @@
+"""Stage 1: the repository → the build.toml of each kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def discover(root: Path) -> tuple[Path, ...]:
+    """The path of `kernels/*/build.toml` for each kernel folder, sorted by the folder's name.
+
+    A folder without build.toml is returned too: loading it says what is missing. Folders that hold nothing but
+    bytecode, as a deleted kernel leaves behind, are not kernels.
+    """
+    kernels = root / "kernels"
+    if not kernels.is_dir():
+        return ()
+    with os.scandir(kernels) as entries:
+        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__")))
+    return tuple(kernels / name / "build.toml" for name in folders if _holds_files(kernels / name))
+
+
+def _holds_files(folder: Path) -> bool:
+    if (folder / "build.toml").exists():
+        return True
+    return any(files for path, _, files in os.walk(folder) if "__pycache__" not in path)

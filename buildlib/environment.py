@@ -1,0 +1,45 @@
+"""The one place that reads the environment, and what a child process gets to see of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+# A compiler must see nothing that could change its output unseen: CXXFLAGS, CPATH, LIBRARY_PATH, CMAKE_*,
+# TORCH_CUDA_ARCH_LIST and the like stay out because only these names pass.
+_PASSED = (
+    "HOME", "LANG", "LOGNAME", "PATH", "TEMP", "TMP", "TMPDIR", "TZ", "USER",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
+    "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
+)  # fmt: skip
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the user's environment asks for."""
+
+    cache: Path
+    max_jobs: int | None = None
+    cxx: str | None = None
+    on_ci: bool = False
+    passed: dict[str, str] = {}
+
+
+def read(environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX and CI."""
+    home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    jobs = environ.get("MAX_JOBS", "")
+    return Settings(
+        cache=Path(environ.get("KERNELYARD_CACHE") or os.path.join(home, "kernelyard")),
+        max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
+        cxx=environ.get("CXX") or None,
+        on_ci=environ.get("CI", "") not in {"", "0", "false"},
+        passed={name: environ[name] for name in _PASSED if name in environ},
+    )
+
+
+def child(settings: Settings, **extra: str) -> dict[str, str]:
+    """The environment of a compiler or a build tool: the passed names, messages in English, and `extra`."""
+    return {**settings.passed, "LC_ALL": "C.UTF-8", **extra}

@@ -1,0 +1,29 @@
+"""Every error that a user can cause.
+
+A message reads *where: what is wrong; what to do*. These errors are shown without a traceback; anything else that is
+raised is a fault of the builder and shows one.
+"""
+
+
+class BuildError(Exception):
+    """A mistake or a condition that the user can act on."""
+
+
+class ConfigError(BuildError):
+    """A build.toml, or the folder it describes, is wrong."""
+
+
+class SelectionError(BuildError):
+    """The user's filter names nothing that exists."""
+
+
+class ToolchainError(BuildError):
+    """A compiler, a library or a data file about them is missing or unusable."""
+
+
+class StepError(BuildError):
+    """A step of a build (render, configure, compile, link, package) or of a test failed."""
+
+
+class CheckError(BuildError):
+    """An artifact does not pass its checks."""

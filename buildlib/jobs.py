@@ -1,0 +1,83 @@
+"""One budget of parallel jobs for everything that a run starts.
+
+The budget is a GNU make job server: a FIFO that holds one byte for each job. ninja (1.13 and later) and cargo take a
+byte for each job beyond their first; for that first one `slot` takes a byte on their behalf. So the sum over all
+tasks never exceeds the budget, however many of them doit runs at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildlib.environment import Settings
+
+# The peak of one compiler on a file that includes torch/all.h, in bytes.
+_MEMORY_OF_ONE_JOB = 1_500_000_000
+
+
+class JobServer:
+    """A budget of `total` jobs, shared through the environment that `environ` returns."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._folder = tempfile.TemporaryDirectory(prefix="kernelyard-jobs-")
+        self._path = Path(self._folder.name) / "fifo"
+        os.mkfifo(self._path, 0o600)
+        # Opened for reading and writing so that neither end ever blocks on, or sees, a missing peer.
+        self._fifo = os.open(self._path, os.O_RDWR)
+        os.write(self._fifo, b"+" * total)
+
+    @contextlib.contextmanager
+    def slot(self) -> Iterator[None]:
+        """Hold one job of the budget; waits until one is free."""
+        token = os.read(self._fifo, 1)
+        try:
+            yield
+        finally:
+            os.write(self._fifo, token)
+
+    def environ(self) -> dict[str, str]:
+        """The variables by which ninja, make and cargo find the budget. No `-j` may be passed beside them."""
+        return {"MAKEFLAGS": f"-j{self.total} --jobserver-auth=fifo:{self._path}"}
+
+    def close(self) -> None:
+        os.close(self._fifo)
+        self._folder.cleanup()
+
+
+def budget(settings: Settings, *, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """How many jobs may run at once: MAX_JOBS, else what the CPUs and the free memory allow, at least 1."""
+    if settings.max_jobs is not None:
+        return settings.max_jobs
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if (quota := _cpu_quota(cgroup)) is not None:
+        cpus = min(cpus, max(1, int(quota)))
+    if (memory := _free_memory(cgroup)) is not None:
+        cpus = min(cpus, memory // _MEMORY_OF_ONE_JOB)
+    return max(1, cpus)
+
+
+def _cpu_quota(cgroup: Path) -> float | None:
+    """The CPUs that the control group may use (cgroup v2 `cpu.max`), or None where there is no limit."""
+    words = _read(cgroup / "cpu.max").split()
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdecimal() else None  # noqa: PLR2004
+
+
+def _free_memory(cgroup: Path, meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """The bytes that may still be used: of the machine, and of the control group where it has a limit."""
+    free = [int(line.split()[1]) * 1024 for line in _read(meminfo).splitlines() if line.startswith("MemAvailable:")]
+    limit, used = _read(cgroup / "memory.max").strip(), _read(cgroup / "memory.current").strip()
+    if limit.isdecimal() and used.isdecimal():
+        free.append(int(limit) - int(used))
+    return min(free) if free else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,239 @@
+"""Stage 4: kernels × variants → what to build, what is skipped, and why. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from buildlib import variant as variants
+from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, Torch, TorchNoarch, TvmFfi
+from buildlib.matrix import Matrix, Row
+from buildlib.toolchain import Host, Library, Toolchain
+from buildlib.toolchain import Torch as HostTorch
+from buildlib.variant import (
+    Backend,
+    Compute,
+    TorchNoarchVariant,
+    TorchStableAbiVariant,
+    TorchVariant,
+    TvmFfiVariant,
+    Variant,
+    Version,
+)
+
+
+class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One kernel × variant: all that a build needs. `toolchain` is None where nothing is compiled."""
+
+    kernel: Kernel
+    variant: Variant
+    components: tuple[Component, ...]
+    toolchain: Toolchain | None
+
+    @property
+    def name(self) -> str:
+        """`<kernel>:<variant>`, the second half of the spec's task names."""
+        return name(self)
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A variant that exists but that this machine does not build."""
+
+    kernel: str
+    variant: Variant
+    reason: str
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel, or one of its variants, that cannot be planned; the message is for the user."""
+
+    kernel: str
+    variant: Variant | None = None
+    message: str
+
+
+Entry = BuildSpec | Skipped | Failed
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome for every kernel × variant of the matrix, in the order of kernels and variants."""
+
+    specs: tuple[BuildSpec, ...]
+    skipped: tuple[Skipped, ...]
+    failed: tuple[Failed, ...]
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return (*self.specs, *self.skipped, *self.failed)
+
+
+def plan(kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, host: Host) -> Plan:
+    """Decide about every variant of every kernel; `broken` are the kernels that could not be loaded."""
+    clashes = tuple(_clashes(kernels))
+    refused = {clash.kernel for clash in clashes}
+    specs, skipped, failed = [], [], [*broken, *clashes]
+    for kernel in kernels:
+        if kernel.key in refused:
+            continue
+        for outcome in _variants(kernel, matrix, host):
+            match outcome:
+                case BuildSpec():
+                    specs.append(outcome)
+                case Skipped():
+                    skipped.append(outcome)
+                case Failed():
+                    failed.append(outcome)
+    return Plan(specs=tuple(specs), skipped=tuple(skipped), failed=tuple(failed))
+
+
+def name(entry: Entry) -> str:
+    """`<kernel>:<variant>`, or `<kernel>` for one that could not be planned at all."""
+    kernel = entry.kernel.key if isinstance(entry, BuildSpec) else entry.kernel
+    return kernel if entry.variant is None else f"{kernel}:{variants.name(entry.variant)}"
+
+
+def hub_target(kernel: Kernel) -> tuple[str, str] | None:
+    """The repository and the branch that a kernel is published to, or None where it names no repository."""
+    hub = kernel.general.hub
+    return (hub.repo_id, hub.branch or f"v{kernel.general.version}") if hub.repo_id else None
+
+
+def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
+    """Kernels that would overwrite each other on the Hub."""
+    by_target: dict[tuple[str, str], list[Kernel]] = {}
+    for kernel in kernels:
+        if target := hub_target(kernel):
+            by_target.setdefault(target, []).append(kernel)
+    for (repo_id, branch), group in by_target.items():
+        if len(group) == 1:
+            continue
+        for kernel in group:
+            others = ", ".join(f"kernels/{other.key}" for other in group if other is not kernel)
+            yield Failed(
+                kernel=kernel.key,
+                message=f"kernels/{kernel.key}/build.toml: [general.hub] repo-id and [general] version: published to "
+                f"{repo_id}, branch {branch}, as is {others}; change the repo-id, the version or the branch of one",
+            )
+
+
+def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
+    compiled = {BACKENDS[type(component)] for component in kernel.components}
+    match kernel.framework:
+        case TorchNoarch():
+            compiled = set()
+        case Torch(stable_abi=stable_abi):
+            for variant, row in _torch_variants(kernel, stable_abi, matrix.torch):
+                if row.compute.backend in compiled:
+                    yield _compiled(kernel, variant, row, host)
+        case TvmFfi():
+            compiled = set(Backend)
+            for row in _declared(kernel, matrix.tvm_ffi):
+                variant = TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform)
+                yield _compiled(kernel, variant, row, host)
+    # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
+    for backend in dict.fromkeys(kernel.general.backends):
+        if backend not in compiled:
+            yield BuildSpec(kernel=kernel, variant=TorchNoarchVariant(backend=backend), components=(), toolchain=None)
+
+
+def _declared(kernel: Kernel, rows: Iterable[Row]) -> Iterator[Row]:
+    return (row for row in rows if row.compute.backend in kernel.general.backends)
+
+
+def _torch_variants(
+    kernel: Kernel, stable_abi: dict[Backend, Version], rows: Iterable[Row]
+) -> Iterator[tuple[Variant, Row]]:
+    """The variants of a [torch] kernel, each with the newest row that can make it.
+
+    A stable-ABI variant is the same for all torch releases from its ABI version on, so it appears once.
+    """
+    newest: dict[Variant, Row] = {}
+    for row in _declared(kernel, rows):
+        abi = stable_abi.get(row.compute.backend)
+        if abi is None:
+            newest[TorchVariant(torch=row.version, compute=row.compute, platform=row.platform)] = row
+        elif row.version >= abi:
+            variant = TorchStableAbiVariant(abi=abi, compute=row.compute, platform=row.platform)
+            if variant not in newest or newest[variant].version < row.version:
+                newest[variant] = row
+    yield from newest.items()
+
+
+def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:
+    """The outcome for a variant with an extension."""
+    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, variant, row, host):
+        return Skipped(kernel=kernel.key, variant=variant, reason=reason)
+    library = _library(variant, host)
+    for part in (host.compiler, library):
+        if isinstance(part, str):
+            return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {part}")
+    assert not isinstance(host.compiler, str)
+    assert not isinstance(library, str)
+    # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
+    libraries = (library,) if isinstance(variant, TvmFfiVariant) else (library, host.python)
+    toolchain = Toolchain(compiler=host.compiler, libraries=libraries, cmake=host.cmake, ninja=host.ninja)
+    return BuildSpec(kernel=kernel, variant=variant, components=_components(kernel, row.compute), toolchain=toolchain)
+
+
+def _components(kernel: Kernel, compute: Compute) -> tuple[Component, ...]:
+    """The components that take part: those of the backend, less those that ask for a newer CUDA."""
+    return tuple(
+        component
+        for component in kernel.components
+        if BACKENDS[type(component)] is compute.backend
+        and not (
+            isinstance(component, CppCuda)
+            and component.cuda_minver is not None
+            and compute.version is not None
+            and compute.version < component.cuda_minver
+        )
+    )
+
+
+def _out_of_bounds(kernel: Kernel, row: Row) -> str | None:
+    """Why build.toml itself excludes a row."""
+    framework = kernel.framework
+    if isinstance(framework, Torch) and (reason := _bounds("torch", row.version, framework.minver, framework.maxver)):
+        return reason
+    general = kernel.general.by_backend.get(row.compute.backend)
+    if general is None or row.compute.version is None:
+        return None
+    return _bounds(f"general.{row.compute.backend}", row.compute.version, general.minver, general.maxver)
+
+
+def _bounds(table: str, version: Version, minver: Version | None, maxver: Version | None) -> str | None:
+    if minver is not None and version < minver:
+        return f"build.toml asks for [{table}] minver {minver}"
+    if maxver is not None and version > maxver:
+        return f"build.toml asks for [{table}] maxver {maxver}"
+    return None
+
+
+def _unavailable(kernel: Kernel, variant: Variant, row: Row, host: Host) -> str | None:
+    """Why this machine, with this Python environment, cannot make a variant."""
+    if row.platform is not host.platform:
+        return f"for {row.platform} machines; this one is {host.platform or 'of an unknown platform'}"
+    if row.compute.backend is not Backend.CPU:
+        return f"no toolchain for {row.compute} on this machine"
+    if any(isinstance(component, RustCpu) for component in kernel.components):
+        return "Rust components are not built by this version"
+    return _other_release(variant, host)
+
+
+def _other_release(variant: Variant, host: Host) -> str | None:
+    """Why the installed framework is not the one that a variant is for."""
+    match variant, host.torch, host.tvm_ffi:
+        case TorchVariant(torch=wanted), HostTorch(version=found), _ if Version.parse(found) != wanted:
+            return f"needs torch {wanted}; this environment has {found}"
+        case TorchStableAbiVariant(abi=wanted), HostTorch(version=found), _ if Version.parse(found) < wanted:
+            return f"needs torch {wanted} or newer; this environment has {found}"
+        case TvmFfiVariant(tvm_ffi=wanted), _, Library(version=found) if Version.parse(found) != wanted:
+            return f"needs tvm-ffi {wanted}; this environment has {found}"
+    return None
+
+
+def _library(variant: Variant, host: Host) -> Library | str:
+    if isinstance(variant, TvmFfiVariant):
+        return host.tvm_ffi
+    return host.torch if isinstance(host.torch, str) else host.torch.library()

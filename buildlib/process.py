@@ -1,0 +1,131 @@
+"""The only door to other programs.
+
+A program's output goes to a log file; nothing is printed. Programs run in process groups of their own, so that an
+interrupted run can stop all that it started, compilers below ninja included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from buildlib.errors import StepError
+
+_GRACE_SECONDS = 5.0
+
+
+class Interrupted(KeyboardInterrupt):
+    """The run is being stopped; no further program may start."""
+
+
+class Processes:
+    """The programs that one run of doit has started and that are still alive."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._live: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        rename: tuple[str, str] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> int:
+        """Run a program to its end and return its exit status, negative for a signal.
+
+        Its output is appended to `log`, decoded with replacement; where `rename` is given, its first string is
+        replaced by its second (a generated path by the one that the author knows).
+
+        Raises:
+            StepError: the program cannot be started.
+            Interrupted: `stop` was called.
+        """
+        process = self._start(argv, cwd=cwd, env=env, pass_fds=pass_fds)
+        try:
+            assert process.stdout is not None
+            with log.open("a", encoding="utf-8") as out:
+                for raw in process.stdout:
+                    line = raw.decode("utf-8", "replace")
+                    out.write(line.replace(*rename) if rename else line)
+            status = process.wait()
+        except BaseException:
+            _kill(process, signal.SIGKILL)
+            process.wait()
+            raise
+        finally:
+            with self._lock:
+                self._live.discard(process)
+                stopped = self._stopped
+        if stopped:
+            raise Interrupted
+        return status
+
+    def stop(self) -> None:
+        """Ask every live program to end, kill what does not, and let none start from now on."""
+        with self._lock:
+            self._stopped = True
+            live = tuple(self._live)
+        for process in live:
+            _kill(process, signal.SIGTERM)
+        for process in live:
+            try:
+                process.wait(_GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                _kill(process, signal.SIGKILL)
+
+    def _start(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int]
+    ) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self._stopped:
+                raise Interrupted
+            try:
+                process = subprocess.Popen(
+                    list(argv),
+                    cwd=cwd,
+                    env=dict(env),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    pass_fds=tuple(pass_fds),
+                )
+            except OSError as error:
+                raise StepError(f"{argv[0]}: cannot be started ({error.strerror}); is it installed?") from None
+            self._live.add(process)
+            return process
+
+
+def output(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None) -> str | None:
+    """What a quick query (a version, a commit) prints, or None where the program is missing or fails."""
+    try:
+        done = subprocess.run(
+            list(argv), cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+
+
+def describe(status: int) -> str:
+    """An exit status in words: `exit status 2`, `killed by SIGSEGV`."""
+    if status >= 0:
+        return f"exit status {status}"
+    with contextlib.suppress(ValueError):
+        return f"killed by {signal.Signals(-status).name}"
+    return f"killed by signal {-status}"
+
+
+def _kill(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

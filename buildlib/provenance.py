@@ -1,0 +1,29 @@
+"""Which commit an artifact's sources come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from buildlib import process
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """The last commit that touched a kernel's folder, and whether the folder differs from it.
+
+    Only the folder counts: a commit or an edit elsewhere in the repository says nothing about this kernel.
+    """
+
+    commit: str
+    dirty: bool
+
+
+def of(folder: Path, env: Mapping[str, str]) -> Provenance | None:
+    """The provenance of a kernel's folder, or None outside of git and before the first commit of the folder."""
+    commit = process.output(["git", "log", "-1", "--format=%H", "--", "."], cwd=folder, env=env)
+    status = process.output(["git", "status", "--porcelain", "--", "."], cwd=folder, env=env)
+    if not commit or status is None:
+        return None
+    return Provenance(commit=commit.strip(), dirty=bool(status.strip()))

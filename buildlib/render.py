@@ -1,0 +1,161 @@
+"""Stage 5: a build spec → the files that CMake, the compiler and Python read.
+
+The text of a rendered file depends on the spec alone: no time, no absolute path, and one order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from buildlib import variant as variants
+from buildlib.config.model import CppCpu, Torch, TvmFfi
+from buildlib.digest import TEMPLATES, family
+from buildlib.errors import StepError
+from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
+from buildlib.plan import BuildSpec
+from buildlib.variant import TorchStableAbiVariant, Version
+
+if TYPE_CHECKING:
+    import jinja2
+
+# The name that sources are compiled with in place of the extension's own; see templates/torch/registration.h.j2.
+_PLACEHOLDER = "kernelyard_op_namespace"
+_NAME_HEADER = "gen/extension_name.h"
+# CPython's stable ABI of the oldest Python that an artifact must load in, 3.9.
+_LIMITED_API = "0x03090000"
+# torch's headers need C++20 from here on.
+_TORCH_CXX20 = Version(2, 12)
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """A translation unit: its path below the kernel's folder, and what only it is compiled with."""
+
+    path: str
+    includes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
+    """The CMake project of a spec: text by path below its work folder, the same for every content of the sources."""
+    units = _units(spec, inputs)
+    values: dict[str, object] = {
+        "name": spec.name,
+        "project": spec.kernel.general.module,
+        "languages": ["CXX", *(["C"] if any(unit.path.endswith(".c") for unit in units) else [])],
+        "cxx_standard": _cxx_standard(spec),
+        "definitions": _definitions(spec),
+        "implicit_includes": IMPLICIT_INCLUDES,
+        "generated": ["extension.cpp"] if family(spec) == "torch" else [],
+        "units": units,
+    }
+    rendered = {
+        "CMakeLists.txt": _render("common/CMakeLists.txt.j2", values),
+        "gen/exports.map": _render(f"{family(spec)}/exports.map.j2", {}),
+    }
+    if family(spec) == "torch":
+        rendered["gen/torch-ext/registration.h"] = _render("torch/registration.h.j2", {})
+        rendered["gen/extension.cpp"] = _render("torch/extension.cpp.j2", {})
+    return rendered
+
+
+def extension_name(spec: BuildSpec, extension_id: str) -> dict[str, str]:
+    """The only generated source that follows the content of the kernel."""
+    macro = "TVM_FFI_EXTENSION_NAME" if family(spec) == "tvm_ffi" else "TORCH_EXTENSION_NAME"
+    return {_NAME_HEADER: _render("common/extension_name.h.j2", {"macro": macro, "id": extension_id})}
+
+
+def ops_module(spec: BuildSpec, extension_id: str) -> str:
+    """`_ops.py`, by which the kernel's Python package reaches its operators."""
+    return _render(f"{family(spec)}/_ops.py.j2", {"id": extension_id})
+
+
+def _units(spec: BuildSpec, inputs: Inputs) -> list[Unit]:
+    """The translation units in declared order.
+
+    A source listed by several components is compiled once, with their include folders and flags joined in that order.
+    """
+    includes: dict[str, list[str]] = {}
+    flags: dict[str, list[str]] = {}
+    for where, listed, include, cxx_flags in _groups(spec):
+        for path in dict.fromkeys(filter(is_compiled, listed)):
+            if posixpath.splitext(path)[1].lower() not in {".c", ".cc", ".cpp", ".cxx", ".c++"}:
+                raise StepError(
+                    f"kernels/{spec.kernel.key}/build.toml: {where} src: {path!r} is not a C or C++ source; "
+                    "list it in a component of its own backend"
+                )
+            known = includes.setdefault(path, [])
+            known += (folder for folder in include if folder not in known)
+            # The flags are for C++; a C source takes none, as upstream.
+            flags.setdefault(path, []).extend(() if path.endswith(".c") else cxx_flags)
+    return [
+        Unit(path=path, includes=tuple(includes[path]), options=(*_name_options(spec, path, inputs), *flags[path]))
+        for path in includes
+    ]
+
+
+def _groups(spec: BuildSpec) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
+    framework = spec.kernel.framework
+    if isinstance(framework, Torch | TvmFfi):
+        yield f"[{family(spec).replace('_', '-')}]", framework.src, framework.include, framework.cxx_flags
+    for component in spec.components:
+        assert isinstance(component, CppCpu)
+        yield f"[kernel.{component.name}]", component.src, component.include, component.cxx_flags
+
+
+def _name_options(spec: BuildSpec, path: str, inputs: Inputs) -> tuple[str, ...]:
+    if path in inputs.spell_name:
+        return ("-include", f"../{_NAME_HEADER}")
+    return (f"-DTORCH_EXTENSION_NAME={_PLACEHOLDER}",) if family(spec) == "torch" else ()
+
+
+def _definitions(spec: BuildSpec) -> list[str]:
+    definitions = [f"{variants.backend(spec.variant).upper()}_KERNEL"]
+    if family(spec) == "torch":
+        definitions.append(f"Py_LIMITED_API={_LIMITED_API}")
+    if isinstance(spec.variant, TorchStableAbiVariant):
+        # torch's own encoding of a version: one byte each for major and minor, from the top of 64 bits.
+        abi = spec.variant.abi
+        definitions.append(f"TORCH_TARGET_VERSION=0x{abi.major << 56 | abi.minor << 48:016x}")
+    return definitions
+
+
+def _cxx_standard(spec: BuildSpec) -> int:
+    assert spec.toolchain is not None
+    version = Version.parse(spec.toolchain.libraries[0].version)
+    return 17 if family(spec) == "torch" and version < _TORCH_CXX20 else 20
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    # Imported here because it takes a third of the time in which `doit list` must answer.
+    import jinja2  # noqa: PLC0415
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701 - the output is CMake, C++ and Python, not HTML
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"cmake": _cmake, "genex": _genex}
+    return environment
+
+
+def _render(template: str, values: dict[str, object]) -> str:
+    return _environment().get_template(template).render(values)
+
+
+def _cmake(text: str) -> str:
+    """`text` as it must stand between the quotes of a CMake argument."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+
+
+def _genex(text: str) -> str:
+    """`text` such that CMake neither splits it as a list nor takes part of it for a generator expression."""
+    return text.replace("$<", "\0").replace(";", "$<SEMICOLON>").replace("\0", "$<1:$><")

@@ -1,0 +1,167 @@
+"""A kernel's tests, run as its users run it: in a child process that loads the artifact with the `kernels` client."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from buildlib import environment, package, process
+from buildlib import variant as variants
+from buildlib.config.model import Kernel
+from buildlib.errors import StepError
+from buildlib.plan import BuildSpec
+from buildlib.variant import Backend
+from buildlib.workspace import Workspace
+
+# pytest's exit status for a run that selected no test.
+_NOTHING_COLLECTED = 5
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What pytest reports of one child process."""
+
+    passed: int
+    skipped: int
+    reason: str = ""
+
+    @property
+    def summary(self) -> str:
+        """`12 passed, 3 skipped`, or `not tested: …` where not one test ran to its end."""
+        if self.passed == 0:
+            return f"not tested: {self.reason}"
+        return f"{self.passed} passed" + (f", {self.skipped} skipped" if self.skipped else "")
+
+
+def run_kernel(spec: BuildSpec, kernels: tuple[Kernel, ...], workspace: Workspace) -> Outcome:
+    """Run a kernel's tests on one variant's artifact.
+
+    The client is pointed at the variant's folder itself, so it cannot choose another; the other kernels' artifacts can
+    be loaded too, for tests that combine kernels.
+
+    Raises:
+        StepError: a test failed, or the process crashed.
+    """
+    tests = spec.kernel.folder / "tests"
+    if not tests.is_dir():
+        return Outcome(passed=0, skipped=0, reason=f"{workspace.shown(spec.kernel.folder)} has no tests folder")
+    shims = _shims(spec, workspace)
+    local = {repo_id: folder for kernel in kernels if (repo_id := kernel.general.hub.repo_id)
+             and (folder := _artifact_of(kernel, spec, workspace))}  # fmt: skip
+    extra = {
+        "LOCAL_KERNELS": ":".join(f"{repo_id}={folder}" for repo_id, folder in local.items()),
+        "PYTHONPATH": str(shims),
+        "HF_HUB_OFFLINE": "1",
+    }
+    if variants.backend(spec.variant) is Backend.CPU:
+        extra["CUDA_VISIBLE_DEVICES"] = ""
+    log = workspace.log("test", spec)
+    return _pytest(
+        (str(tests), f"--rootdir={spec.kernel.folder}", "-c", os.devnull, "-p", "buildlib.pytest_kernels"),
+        what=f"{workspace.shown(tests)} on {variants.name(spec.variant)}",
+        cwd=spec.kernel.folder,
+        extra=extra,
+        log=log,
+        workspace=workspace,
+    )
+
+
+def run_own(folder: Path, log: Path, workspace: Workspace) -> Outcome:
+    """Run the builder's own tests in a folder of the checkout.
+
+    Raises:
+        StepError: a test failed, or the process crashed.
+    """
+    return _pytest(
+        (str(folder),), what=workspace.shown(folder), cwd=workspace.root, extra={}, log=log, workspace=workspace
+    )
+
+
+def _pytest(
+    arguments: tuple[str, ...], *, what: str, cwd: Path, extra: dict[str, str], log: Path, workspace: Workspace
+) -> Outcome:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
+    junit = log.with_suffix(".xml")
+    junit.unlink(missing_ok=True)
+    env = environment.child(
+        workspace.settings,
+        PYTHONDONTWRITEBYTECODE="1",
+        PYTHONFAULTHANDLER="1",
+        PYTHONUNBUFFERED="1",
+        **extra,
+    )
+    argv = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={junit}", "-v", *arguments)
+    with workspace.jobs.slot():
+        status = workspace.processes.run(argv, cwd=cwd, env=env, log=log)
+    text = log.read_text(encoding="utf-8")
+    shown = workspace.shown(log)
+    if status == _NOTHING_COLLECTED:
+        return Outcome(passed=0, skipped=0, reason="pytest found no test")
+    if status != 0:
+        raise StepError(f"{what}: {_verdict(status, text)}; the whole log is {shown}\n{_tail(text)}")
+    return _outcome(junit, what, shown)
+
+
+def _outcome(junit: Path, what: str, log: str) -> Outcome:
+    try:
+        suites = ET.parse(junit).getroot().iter("testsuite")  # noqa: S314 - pytest wrote it a moment ago
+    except (OSError, ET.ParseError):
+        # A test that calls os._exit(0) ends pytest before it reports, and would pass for success.
+        raise StepError(
+            f"{what}: pytest ended without a report, as if a test had left the process; see {log}"
+        ) from None
+    total = skipped = 0
+    for suite in suites:
+        total += int(suite.get("tests", "0"))
+        skipped += int(suite.get("skipped", "0"))
+    reason = f"all {skipped} tests were skipped" if skipped == total else ""
+    return Outcome(passed=total - skipped, skipped=skipped, reason=reason)
+
+
+def _verdict(status: int, text: str) -> str:
+    """`2 failed, 10 passed`, or how the process died and in which test."""
+    closing = re.findall(r"^=+ (.*(?:failed|error).*) in [\d.]+s.*=+$", text, re.MULTILINE)
+    if status > 0 and closing:
+        return str(closing[-1])
+    started = re.findall(r"^(\S+::\S.*?) *(?:PASSED|FAILED|SKIPPED|ERROR|Fatal|$)", text, re.MULTILINE)
+    return process.describe(status) + (f" in {started[-1]}" if started else "")
+
+
+def _tail(text: str, lines: int = 60) -> str:
+    """The part of a log that matters: from pytest's failures on, else its end."""
+    for heading in ("= FAILURES =", "= ERRORS =", "Fatal Python error"):
+        if heading in text:
+            text = heading + text.rpartition(heading)[2]
+            break
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _shims(spec: BuildSpec, workspace: Workspace) -> Path:
+    """A folder from which `import <module>` gives the artifact; many tests import the package instead of loading it."""
+    folder = workspace.work(spec) / "pythonpath"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / spec.kernel.general.module
+    with contextlib.suppress(FileNotFoundError):
+        link.unlink()
+    link.symlink_to(workspace.artifact(spec), target_is_directory=True)
+    return folder
+
+
+def _artifact_of(kernel: Kernel, spec: BuildSpec, workspace: Workspace) -> Path | None:
+    """The artifact under test, or of another kernel one for the same backend; None where there is none."""
+    if kernel is spec.kernel:
+        return workspace.artifact(spec)
+    folder = workspace.artifacts(kernel) / "build"
+    if not folder.is_dir():
+        return None
+    for artifact in sorted(folder.iterdir()):
+        metadata = package.read(artifact)
+        if metadata is not None and metadata.backend.type == variants.backend(spec.variant):
+            return artifact
+    return None

@@ -1,0 +1,239 @@
+"""The compilers and libraries of this machine, found once and remembered.
+
+A toolchain's identity is what changes an artifact: resolved versions and targets, never the path by which something
+was found. torch and tvm-ffi are read as files: importing torch takes seconds, and its CMake package insists on a CUDA
+toolkit that a CPU build has no use for.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import platform
+import re
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+import msgspec
+import tomli
+
+from buildlib import environment, process
+from buildlib.environment import Settings
+from buildlib.errors import ToolchainError
+from buildlib.variant import Platform, Version
+
+
+class Compiler(msgspec.Struct, frozen=True, kw_only=True):
+    """A C++ compiler: `family` is gcc or clang, `target` its triple."""
+
+    path: str
+    family: str
+    version: str
+    target: str
+
+    @property
+    def identity(self) -> str:
+        return f"{self.family} {self.version} {self.target}"
+
+
+class Library(msgspec.Struct, frozen=True, kw_only=True):
+    """A library to compile and link against: absolute include folders and library files."""
+
+    name: str
+    version: str
+    includes: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        # The local part, `+cu130` or `+cpu`, is another packaging of the same release; a CPU extension links only
+        # what all of them share.
+        return f"{self.name} {self.version.partition('+')[0]}"
+
+
+class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
+    """What one build spec is compiled with."""
+
+    compiler: Compiler
+    libraries: tuple[Library, ...]
+    cmake: str
+    ninja: str
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return (self.compiler.identity, *(library.identity for library in self.libraries))
+
+
+class Torch(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed torch; `cuda` is the CUDA version that it was built for."""
+
+    version: str
+    cuda: str | None
+    root: Path
+
+    def library(self) -> Library:
+        include = self.root / "include"
+        return Library(
+            name="torch",
+            version=self.version,
+            includes=(str(include), str(include / "torch/csrc/api/include")),
+            libraries=tuple(str(self.root / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so")),
+        )
+
+
+class Host(msgspec.Struct, frozen=True, kw_only=True):
+    """What this machine and this Python environment can build with; a part that is missing says why."""
+
+    platform: Platform | None
+    compiler: Compiler | str
+    torch: Torch | str
+    tvm_ffi: Library | str
+    python: Library
+    cmake: str
+    ninja: str
+
+
+def probe(settings: Settings, requirements: Path) -> Host:
+    """Find what this machine has; `requirements` is toolchains/host.toml.
+
+    Raises:
+        ToolchainError: host.toml cannot be used, or cmake or ninja is missing from the environment.
+    """
+    return Host(
+        platform=_platform(),
+        compiler=_compiler(settings, _requirements(requirements)),
+        torch=_torch(),
+        tvm_ffi=_tvm_ffi(),
+        python=_python(),
+        cmake=_tool("cmake", "cmake/data/bin/cmake"),
+        ninja=_tool("ninja", "ninja/data/bin/ninja"),
+    )
+
+
+class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    gcc: str
+    clang: str
+    install: str
+
+
+class _HostFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    cxx: _Requirements
+
+
+def _requirements(path: Path) -> _Requirements:
+    try:
+        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), _HostFile).cxx
+    except (OSError, ValueError) as error:
+        raise ToolchainError(f"{path}: {error}; restore it from version control") from None
+
+
+def _platform() -> Platform | None:
+    machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+    name = f"{machine}-{platform.system().lower()}"
+    return next((known for known in Platform if known == name), None)
+
+
+def _compiler(settings: Settings, required: _Requirements) -> Compiler | str:
+    names = (settings.cxx,) if settings.cxx else ("c++", "g++", "clang++")
+    path = next((found for name in names if (found := shutil.which(name, path=settings.passed.get("PATH")))), None)
+    if path is None:
+        asked = f"CXX names {settings.cxx!r}, which" if settings.cxx else "a C++ compiler"
+        return f"{asked} is not on this machine; {required.install}"
+    compiler = _remembered(settings, path)
+    if compiler is None:
+        return f"{path} does not answer as gcc or clang do; {required.install}"
+    oldest = required.clang if compiler.family == "clang" else required.gcc
+    if Version.parse(compiler.version) < Version.parse(oldest):
+        return f"{path} is {compiler.family} {compiler.version}, older than {oldest}; {required.install}"
+    return compiler
+
+
+def _remembered(settings: Settings, path: str) -> Compiler | None:
+    """The compiler at `path`, asked once for each content of its file."""
+    real = Path(path).resolve()
+    stat = real.stat()
+    key = hashlib.sha256(repr((path, str(real), stat.st_size, stat.st_mtime_ns, stat.st_ino)).encode()).hexdigest()
+    record = settings.cache / "probes" / f"cxx-{key[:16]}.json"
+    with real.open("rb") as file:
+        # A script, or ccache, may call another compiler tomorrow although its own file stays as it is.
+        lasting = file.read(4) == b"\x7fELF" and "cache" not in real.name
+    if lasting:
+        try:
+            return msgspec.json.decode(record.read_bytes(), type=Compiler)
+        except (OSError, msgspec.DecodeError):
+            pass  # Not asked yet, or the record is from another version: ask.
+    compiler = _ask(settings, path)
+    if compiler is not None and lasting:
+        record.parent.mkdir(parents=True, exist_ok=True)
+        record.write_bytes(msgspec.json.encode(compiler))
+    return compiler
+
+
+def _ask(settings: Settings, path: str) -> Compiler | None:
+    env = environment.child(settings)
+    macros = process.output([path, "-dM", "-E", "-x", "c++", "/dev/null"], env=env)
+    target = process.output([path, "-dumpmachine"], env=env)
+    if macros is None or target is None:
+        return None
+    values = dict(re.findall(r"#define (__(?:clang|GNUC)_*[a-z_A-Z]*) (\d+)$", macros, re.MULTILINE))
+    family, names = (
+        ("clang", ("__clang_major__", "__clang_minor__", "__clang_patchlevel__"))
+        if "__clang_major__" in values
+        else ("gcc", ("__GNUC__", "__GNUC_MINOR__", "__GNUC_PATCHLEVEL__"))
+    )
+    if names[0] not in values:
+        return None
+    version = ".".join(values.get(name, "0") for name in names)
+    return Compiler(path=path, family=family, version=version, target=target.strip())
+
+
+def _torch() -> Torch | str:
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return "torch is not in this Python environment; install it, for instance with 'pip install torch'"
+    root = Path(spec.origin).parent
+    values: dict[str, object] = {}
+    for node in ast.parse((root / "version.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            if isinstance(target, ast.Name):
+                values[target.id] = node.value.value
+    cuda = values.get("cuda")
+    return Torch(version=str(values["__version__"]), cuda=str(cuda) if cuda else None, root=root)
+
+
+def _tvm_ffi() -> Library | str:
+    spec = importlib.util.find_spec("tvm_ffi")
+    if spec is None or spec.origin is None:
+        return "tvm-ffi is not in this Python environment; install it with 'pip install apache-tvm-ffi'"
+    root = Path(spec.origin).parent
+    return Library(
+        name="tvm-ffi",
+        version=importlib.metadata.version("apache-tvm-ffi"),
+        includes=(str(root / "include"),),
+        libraries=(str(root / "lib/libtvm_ffi.so"),),
+    )
+
+
+def _python() -> Library:
+    """Python's headers, for the few sources that include Python.h; nothing of Python is linked."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return Library(name="python", version=version, includes=(sysconfig.get_path("include"),))
+
+
+def _tool(name: str, inside_wheel: str) -> str:
+    """A build tool's program: the one inside its wheel, which starts without Python, else the one on PATH."""
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations:
+        program = Path(spec.submodule_search_locations[0]).parent / inside_wheel
+        if program.is_file():
+            return str(program)
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise ToolchainError(f"{name}: not found; install it with 'pip install {name}'")
+    return found

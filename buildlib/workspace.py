@@ -1,0 +1,87 @@
+"""One checkout in one run: where things are, and what is known about files and processes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from buildlib import variant as variants
+from buildlib.config.model import Kernel
+from buildlib.digest import spec_digest
+from buildlib.environment import Settings
+from buildlib.files import FileCache
+from buildlib.inputs import Inputs, find
+from buildlib.jobs import JobServer, budget
+from buildlib.plan import BuildSpec
+from buildlib.process import Processes
+
+
+class Workspace:
+    """The root of a checkout, its `build/` folder, and the state that the steps of a run share."""
+
+    def __init__(self, root: Path, settings: Settings) -> None:
+        self.root = root
+        self.settings = settings
+        self.build = root / "build"
+        self.processes = Processes()
+        self._inputs: dict[tuple[str, ...], Inputs] = {}
+
+    @cached_property
+    def cache(self) -> FileCache:
+        return FileCache(self.build / "files.msgpack")
+
+    @cached_property
+    def jobs(self) -> JobServer:
+        return JobServer(budget(self.settings))
+
+    def work(self, spec: BuildSpec) -> Path:
+        """Where a spec's project is rendered and compiled."""
+        return self.build / "work" / spec.kernel.key / variants.name(spec.variant)
+
+    def artifact(self, spec: BuildSpec) -> Path:
+        """The folder of a spec's artifact: `build/kernels/<kernel>/build/<variant>`."""
+        return self.artifacts(spec.kernel) / "build" / variants.name(spec.variant)
+
+    def artifacts(self, kernel: Kernel) -> Path:
+        """The folder that the `kernels` client loads a kernel from."""
+        return self.build / "kernels" / kernel.key
+
+    def log(self, stage: str, spec: BuildSpec) -> Path:
+        return self.build / "logs" / spec.kernel.key / variants.name(spec.variant) / f"{stage}.log"
+
+    def report(self, stage: str, spec: BuildSpec) -> Path:
+        return self.build / "reports" / spec.kernel.key / variants.name(spec.variant) / f"{stage}.json"
+
+    def shown(self, path: Path) -> str:
+        """A path as messages show it."""
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def inputs(self, spec: BuildSpec) -> Inputs:
+        """The inputs of a spec; variants with the same components share the search."""
+        kind = "compiled" if spec.toolchain else "noarch"
+        key = (spec.kernel.key, kind, *(component.name for component in spec.components))
+        if key not in self._inputs:
+            self._inputs[key] = find(spec, self.cache)
+        return self._inputs[key]
+
+    def digest(self, spec: BuildSpec) -> str:
+        """The digest of a spec with the files as they are now."""
+        hashes = {}
+        for path in self.inputs(spec).all:
+            info = self.cache.get(f"{spec.kernel.folder}/{path}")
+            hashes[path] = info.sha256 if info else "missing"
+        return spec_digest(spec, hashes)
+
+    def look_again(self, kernel: Kernel) -> None:
+        """Forget what was seen of a kernel's files: they may have been edited since."""
+        self.cache.forget(kernel.folder)
+        for key in [key for key in self._inputs if key[0] == kernel.key]:
+            self._inputs.pop(key, None)
+
+    def close(self) -> None:
+        """End what still runs, and store what was learnt about files."""
+        self.processes.stop()
+        if "jobs" in self.__dict__:
+            self.jobs.close()
+        if "cache" in self.__dict__:
+            self.cache.save()

@@ -1,0 +1,24 @@
+"""The task graph. `doit list` shows it; README.md explains it; the stages are the modules of buildlib."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildlib.tasks import Session, TaskDict
+
+SESSION = Session.open(Path(__file__).resolve().parent)
+DOIT_CONFIG = SESSION.doit_config
+
+
+def task_build() -> Iterator[TaskDict]:
+    yield {"name": None, "doc": "Build what changed: build, build:KERNEL, build:KERNEL:VARIANT or a wildcard"}
+    yield from SESSION.build_tasks()
+
+
+def task_check() -> Iterator[TaskDict]:
+    yield {"name": None, "doc": "Build, then check the layout and load for real: check[:KERNEL[:VARIANT]]"}
+    yield from SESSION.check_tasks()
+
+
+def task_test() -> Iterator[TaskDict]:
+    yield {"name": None, "doc": "Build, then run the builder's and the kernels' tests: test[:KERNEL[:VARIANT]]"}
+    yield from SESSION.test_tasks()
