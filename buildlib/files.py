@@ -124,7 +124,9 @@ class FileCache:
                 return
             kept = {path: known for path, known in self._known.items() if self._seen.get(path, known) is not None}
             self._changed = False
-        write(self._store, msgspec.msgpack.encode(kept))
+        # Without the record the next run hashes again; a full disk must not turn a finished run into a failed one.
+        with contextlib.suppress(OSError):
+            write(self._store, msgspec.msgpack.encode(kept))
 
 
 def write(path: Path, content: bytes) -> None:

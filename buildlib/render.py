@@ -158,4 +158,4 @@ def _cmake(text: str) -> str:
 
 def _genex(text: str) -> str:
     """`text` such that CMake neither splits it as a list nor takes part of it for a generator expression."""
-    return text.replace("$<", "\0").replace(";", "$<SEMICOLON>").replace("\0", "$<1:$><")
+    return text.replace(";", "\\;").replace("$<", "$<1:$><")

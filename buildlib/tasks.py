@@ -6,10 +6,12 @@ import contextlib
 import errno
 import fcntl
 import functools
+import getopt
 import os
 import re
 import shutil
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -207,12 +209,17 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     except BuildError as error:
         return TaskFailed(str(error))
     except OSError as error:
-        if error.errno not in _CONDITIONS:
-            raise
-        return TaskFailed(f"{error.filename or 'build'}: {error.strerror}; make room or give access, and run again")
+        return TaskFailed(_condition(error))
     if isinstance(result, Outcome):
         return {"summary": result.summary, "tested": result.passed > 0}
     return {}
+
+
+def _condition(error: OSError) -> str:
+    """One line for a condition that the user can mend; any other error of the system is raised again, as our fault."""
+    if error.errno not in _CONDITIONS:
+        raise error
+    return f"{error.filename or 'build'}: {error.strerror}; make room or give access, and run again"
 
 
 def _fail(message: str) -> None:
@@ -285,6 +292,14 @@ def _session(command: DoitCmdBase) -> Session:
 class Run(DoitRun):  # type: ignore[misc]
     """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
 
+    def parse_execute(self, in_args: list[str]) -> int:
+        """Let options stand after names too: `doit build -n 4`."""
+        try:
+            options, names = getopt.gnu_getopt(in_args, self.cmdparser.get_short(), self.cmdparser.get_long())
+        except getopt.GetoptError:
+            return int(super().parse_execute(in_args))  # For doit's own words about it.
+        return int(super().parse_execute([word for option in options for word in option if word] + names))
+
     @functools.wraps(DoitRun._execute)  # doit reads the names of the options from this signature.
     def _execute(self, *args: object, **kwargs: object) -> int:
         session = _session(self)
@@ -296,10 +311,17 @@ class Run(DoitRun):  # type: ignore[misc]
         previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
         try:
             with _alone(workspace.build / "lock"):
-                return int(super()._execute(*args, **kwargs))
+                # doit tells a failed task (1) from one that could not start because of it (2); users need not.
+                return min(1, super()._execute(*args, **kwargs))
         except KeyboardInterrupt:
             sys.stderr.write("interrupted; what was finished is kept\n")
             return _INTERRUPTED
+        except OSError as error:
+            sys.stderr.write(f"ERROR: {_condition(error)}\n")
+            return 1
+        except sqlite3.OperationalError as error:
+            sys.stderr.write(f"ERROR: build/doit.sqlite3: {error}; make room or give access, and run again\n")
+            return 1
         finally:
             workspace.close()
             signal.signal(signal.SIGTERM, previous)
