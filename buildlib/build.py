@@ -154,6 +154,7 @@ def _configure(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, *, c
     record.unlink(missing_ok=True)
     _step(spec, workspace, "configure", argv, {})
     write(record, msgspec.json.encode(wanted))
+    workspace.configured = True
 
 
 def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...], extra: Mapping[str, str]) -> None:

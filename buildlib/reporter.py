@@ -21,6 +21,7 @@ class Report:
         self._failed: list[tuple[str, str]] = []
         self._skipped: dict[str, str] = {}
         self._untested: list[tuple[str, str]] = []
+        self._blocked: list[tuple[str, str]] = []
 
     def start(self, name: str) -> None:
         with self._lock:
@@ -41,15 +42,19 @@ class Report:
     def skip(self, name: str, reason: str) -> None:
         self._skipped[name] = reason
 
+    def block(self, name: str, reason: str) -> None:
+        """A task that could not run because of one that failed."""
+        self._blocked.append((name, reason))
+
     def fail(self, name: str, message: str) -> None:
-        """A task that failed, or that could not run because of one that did."""
+        """A task that failed; the first line of the message must make sense by itself."""
         with self._lock:
             seconds = self._seconds(name)
             self._failed.append((name, message.splitlines()[0] if message else ""))
             self._line(f"FAILED {name}  {seconds:.1f} s\n{message}")
 
     def finish(self) -> None:
-        """The table: what was done, what was up to date, what failed and what was skipped, with reasons."""
+        """The table: what was done, up to date, not tested, not run, failed, and skipped, with reasons."""
         with self._lock:
             self._show_live()
             for title, entries in (("done", self._done), ("up to date", self._fresh)):
@@ -59,6 +64,8 @@ class Report:
                 self._out.write(f"{'NOT TESTED':<11} {name}: {summary.removeprefix('not tested: ')}\n")
             for reason, count in sorted(Counter(self._skipped.values()).items()):
                 self._out.write(f"{'skipped':<11} {count}  {reason}\n")
+            for name, reason in self._blocked:
+                self._out.write(f"{'NOT RUN':<11} {name}: {reason}\n")
             for name, message in self._failed:
                 self._out.write(f"{'FAILED':<11} {name}: {message}\n")
             self._out.flush()

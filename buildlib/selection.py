@@ -36,5 +36,5 @@ def _nothing(pattern: str, names: Collection[str]) -> str:
     ending = [name for name in names if name.endswith(f":{bare}")]
     close = ending or difflib.get_close_matches(bare, names, n=3, cutoff=0.6)
     close = close or [name for name in names if bare and bare in name]
-    advice = f"did you mean {', '.join(sorted(close)[:3])}?" if close else "'doit list --all' shows all names"
+    advice = f"did you mean {', '.join(close[:3])}?" if close else "'doit list --all' shows all names"
     return f"{pattern}: selects nothing; {advice}"

@@ -22,7 +22,7 @@ from doit.cmd_base import DoitCmdBase
 from doit.cmd_clean import Clean as DoitClean
 from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
-from doit.exceptions import BaseFail, InvalidCommand, InvalidDodoFile, TaskFailed
+from doit.exceptions import BaseFail, InvalidCommand, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
 from buildlib import build, check, config, environment, matrix, plan, testing, toolchain
@@ -259,8 +259,11 @@ class Reporter:
             self._report.skip(task.name, reason)
 
     def add_failure(self, task: Task, fail: BaseFail) -> None:
-        # A group fails because a member did, and the member has said why.
-        if task.actions:
+        if isinstance(fail, UnmetDependency):
+            # A group is nothing but its members, and the member that failed has said why.
+            if task.actions:
+                self._report.block(task.name, f"{fail.message} failed")
+        else:
             self._report.fail(task.name, fail.get_msg().strip())
 
     def skip_uptodate(self, task: Task) -> None:
@@ -350,7 +353,7 @@ class Clean(DoitClean):  # type: ignore[misc]
     def _execute(self, *args: object, **kwargs: object) -> int:
         if words := kwargs["pos_args"]:
             assert isinstance(words, list)
-            names = {task.name for task in self.task_list if task.name.startswith("build")}
+            names = {task.name for task in self.task_list if task.name.startswith("build:")}
             try:
                 wanted = [word if word in names else f"build:{word}" for word in words]
                 kwargs["pos_args"] = select(wanted, names)

@@ -8,6 +8,7 @@ from pathlib import Path
 from buildlib import variant as variants
 from buildlib.config.model import Kernel
 from buildlib.digest import spec_digest
+from buildlib.editor import write_compile_commands
 from buildlib.environment import Settings
 from buildlib.files import FileCache
 from buildlib.inputs import Inputs, find
@@ -24,6 +25,8 @@ class Workspace:
         self.settings = settings
         self.build = root / "build"
         self.processes = Processes()
+        # Set when a project was configured, so that the files made from all projects are written once, at the end.
+        self.configured = False
         self._inputs: dict[tuple[str, ...], Inputs] = {}
 
     @cached_property
@@ -79,8 +82,10 @@ class Workspace:
             self._inputs.pop(key, None)
 
     def close(self) -> None:
-        """End what still runs, and store what was learnt about files."""
+        """End what still runs, and store what was learnt."""
         self.processes.stop()
+        if self.configured:
+            write_compile_commands(self.root)
         if "jobs" in self.__dict__:
             self.jobs.close()
         if "cache" in self.__dict__:

@@ -40,7 +40,7 @@ def edition_of(document: Mapping[str, object]) -> int | Problem:
         return _UNNAMED
     path = ("general", "edition")
     reading = Reading(NEWEST_EDITION)
-    edition = Natural().read(general["edition"], path, reading)
+    edition = Natural(example=str(NEWEST_EDITION)).read(general["edition"], path, reading)
     if edition is not None and edition not in _NAMED:
         todo = f"write edition = {NEWEST_EDITION}, or drop the key for edition {_UNNAMED}"
         reading.at_key(path, f"there is no edition {edition} that has this key", todo)

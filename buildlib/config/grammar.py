@@ -54,18 +54,23 @@ _DEPENDS: Final = (
     "metal-cpp",
 )
 
-_TEXTS = ListOf(Text())
-_FLAGS = ListOf(Text(), once=False)
-_PATHS = ListOf(SourcePath())
+_REPOSITORY = Text(example='"owner/name"')
+_LICENSE = Text(example='"Apache-2.0"')
+_SOURCES = ListOf(SourcePath())
+_FOLDERS = ListOf(SourcePath(example='"include"'))
+_MANIFEST = SourcePath(example='"Cargo.toml"')
+_FLAGS = ListOf(Text(example='"-O3"'), once=False)
+_CAPABILITIES = ListOf(Text(example='"9.0"'))
+_ARCHS = ListOf(Text(example='"gfx942"'))
 
 
 _KERNEL_DEPEND = Table(
     about="Another kernel, at a version branch or at a revision.",
     struct=KernelDepend,
     keys=(
-        Key(name="repo-id", type=Text(), required=True, about="The kernel's repository on the Hub, `owner/name`."),
+        Key(name="repo-id", type=_REPOSITORY, required=True, about="The kernel's repository on the Hub, `owner/name`."),
         Key(name="version", type=Natural(), about="The version, as in the branch `v1`; instead of a revision."),
-        Key(name="revision", type=Text(), about="A Git commit, branch or tag; instead of a version."),
+        Key(name="revision", type=Text(example='"main"'), about="A Git commit, branch or tag; instead of a version."),
     ),
     exactly_one_of=("version", "revision"),
 )
@@ -73,15 +78,21 @@ _KERNEL_DEPENDS = Key(
     name="kernel-depends", type=ListOf(_KERNEL_DEPEND), first=5, about="Kernels on the Hub that this one loads."
 )
 _PYTHON_DEPENDS = Key(
-    name="python-depends", type=_TEXTS, about="Python packages that the kernel imports, from a fixed list."
+    name="python-depends",
+    type=ListOf(Text(example='"einops"')),
+    about="Python packages that the kernel imports, from a fixed list.",
 )
 
 _HUB = Table(
     about="Where the kernel is published.",
     struct=Hub,
     keys=(
-        Key(name="repo-id", type=Text(), about="The repository on the Hub, `owner/name`."),
-        Key(name="branch", type=Text(), about="The branch to publish to, instead of the version branch `v<version>`."),
+        Key(name="repo-id", type=_REPOSITORY, about="The repository on the Hub, `owner/name`."),
+        Key(
+            name="branch",
+            type=Text(example='"next"'),
+            about="The branch to publish to, instead of the version branch `v<version>`.",
+        ),
     ),
 )
 
@@ -122,9 +133,15 @@ GENERAL = Table(
             required=True,
             about="The kernel's major version; it is published to the branch `v<version>`.",
         ),
-        Key(name="edition", type=Natural(), first=5, required=True, about="The edition of the build.toml format."),
-        Key(name="license", type=Text(), last=3, about="The license, as an SPDX expression."),
-        Key(name="license", type=Text(), first=4, required=True, about="The license, as an SPDX expression."),
+        Key(
+            name="edition",
+            type=Natural(example=str(NEWEST_EDITION)),
+            first=5,
+            required=True,
+            about="The edition of the build.toml format.",
+        ),
+        Key(name="license", type=_LICENSE, last=3, about="The license, as an SPDX expression."),
+        Key(name="license", type=_LICENSE, first=4, required=True, about="The license, as an SPDX expression."),
         Key(
             name="backends",
             type=ListOf(BACKEND),
@@ -145,10 +162,10 @@ GENERAL = Table(
 
 _PYEXT = Key(
     name="pyext",
-    type=_TEXTS,
+    type=ListOf(Text(example='"json"')),
     about="Extensions, without the dot, of the files that the Python package ships besides `py` and `pyi`.",
 )
-_FRAMEWORK_INCLUDE = Key(name="include", type=_PATHS, about="Include folders for these sources; `.` is the kernel's.")
+_FRAMEWORK_INCLUDE = Key(name="include", type=_FOLDERS, about="Include folders for these sources; `.` is the kernel's.")
 _FRAMEWORK_CXX_FLAGS = Key(
     name="cxx-flags", type=_FLAGS, first=4, about="Flags for the C++ compiler when it compiles these sources."
 )
@@ -157,7 +174,7 @@ TORCH = Table(
     about="The kernel is a torch extension, which registers torch operators.",
     struct=dict,
     keys=(
-        Key(name="src", type=_PATHS, about="The sources, with their headers, that register the operators."),
+        Key(name="src", type=_SOURCES, about="The sources, with their headers, that register the operators."),
         _FRAMEWORK_INCLUDE,
         _PYEXT,
         _FRAMEWORK_CXX_FLAGS,
@@ -187,13 +204,13 @@ TORCH_NOARCH = Table(
         Key(
             name="cuda-capabilities",
             alias="cuda_capabilities",
-            type=_TEXTS,
+            type=_CAPABILITIES,
             about="The CUDA capabilities that metadata.json names, such as `9.0`.",
         ),
         Key(
             name="rocm-archs",
             alias="rocm_archs",
-            type=_TEXTS,
+            type=_ARCHS,
             about="The ROCm archs that metadata.json names, such as `gfx942`.",
         ),
     ),
@@ -204,14 +221,14 @@ TVM_FFI = Table(
     keys=(
         Key(
             name="src",
-            type=_PATHS,
+            type=_SOURCES,
             last=5,
             required=True,
             about="The sources, with their headers, that export the functions.",
         ),
         Key(
             name="src",
-            type=_PATHS,
+            type=_SOURCES,
             first=6,
             about="The sources, with their headers, that export the functions, unless a component does that itself.",
         ),
@@ -223,7 +240,7 @@ TVM_FFI = Table(
 
 _CUDA_CAPABILITIES = Key(
     name="cuda-capabilities",
-    type=_TEXTS,
+    type=_CAPABILITIES,
     about="The CUDA capabilities to build for, such as `9.0a`; those that the toolchain lacks are left out.",
 )
 
@@ -258,19 +275,19 @@ _CPP_KEYS = (
         required=True,
         about="The libraries that the sources include.",
     ),
-    Key(name="src", type=_PATHS, required=True, about="The sources, with their headers."),
-    Key(name="include", type=_PATHS, about="Include folders for these sources; `.` is the kernel's."),
+    Key(name="src", type=_SOURCES, required=True, about="The sources, with their headers."),
+    Key(name="include", type=_FOLDERS, about="Include folders for these sources; `.` is the kernel's."),
     Key(name="cxx-flags", type=_FLAGS, about="Flags for the C++ compiler."),
 )
 _RUST_KEYS = (
-    Key(name="cargo-manifest", type=SourcePath(), required=True, about="The Cargo.toml of the crate to build."),
+    Key(name="cargo-manifest", type=_MANIFEST, required=True, about="The Cargo.toml of the crate to build."),
     Key(
         name="src",
-        type=_PATHS,
+        type=_SOURCES,
         about="Files and folders that the crate is built from, all that is in a folder included.",
     ),
     Key(name="depends", type=ListOf(Choice("dependency", _DEPENDS)), about="The libraries that the crate links."),
-    Key(name="features", type=_TEXTS, about="The crate's Cargo features to build with."),
+    Key(name="features", type=ListOf(Text(example='"simd"')), about="The crate's Cargo features to build with."),
 )
 
 _CPP_TABLES = {
@@ -291,7 +308,7 @@ _CPP_TABLES = {
         struct=CppRocm,
         keys=_component_keys(
             *_CPP_KEYS,
-            Key(name="rocm-archs", type=_TEXTS, about="The ROCm archs to build for, such as `gfx942`."),
+            Key(name="rocm-archs", type=_ARCHS, about="The ROCm archs to build for, such as `gfx942`."),
             Key(name="hip-flags", type=_FLAGS, about="Flags for the HIP compiler."),
         ),
     ),
@@ -316,7 +333,7 @@ _RUST_TABLES = {
             ),
             Key(
                 name="device-manifest",
-                type=SourcePath(),
+                type=SourcePath(example='"device/Cargo.toml"'),
                 about="The Cargo.toml of the crate with the device code, where that is a crate of its own.",
             ),
         ),

@@ -76,7 +76,7 @@ def _python_depends(kernel: Kernel, reading: Reading) -> None:
         allowed = PYTHON_DEPENDS.get(backend, ())
         for index, name in enumerate(depends):
             if name not in allowed:
-                what = f"{excerpt(name)} is not a package that a kernel may depend on here"
+                what = f"{excerpt(name)} is not allowed here"
                 todo = f"{did_you_mean(name, allowed)}allowed are {listing(allowed) or 'none'}"
                 reading.at_key((*path, index), what, todo)
 

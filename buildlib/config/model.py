@@ -1,6 +1,7 @@
 """build.toml as one typed, frozen model, whatever edition the file is written in.
 
-Paths are relative to the kernel's folder, with `/`. Field names are the keys of build.toml in snake_case.
+Paths are relative to the kernel's folder, with `/`, and have no `.` parts. Field names are the keys of build.toml in
+snake_case; what each means is said once, in grammar.py. Of lists other than those of flags, each item is there once.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class RustCuda(_Component, tag="rust-cuda", frozen=True, kw_only=True):
 
 Component = CppCpu | CppCuda | CppRocm | CppXpu | CppMetal | RustCpu | RustCuda
 
-BACKENDS: dict[type, Backend] = {
+BACKENDS: dict[type[Component], Backend] = {
     CppCpu: Backend.CPU,
     CppCuda: Backend.CUDA,
     CppRocm: Backend.ROCM,

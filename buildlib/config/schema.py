@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from buildlib.config.grammar import COMPONENTS, DOCUMENT, FRAMEWORKS, NEWEST_EDITION
-from buildlib.config.tables import Components, Key, Table
+from buildlib.config.tables import Components, Table
 from buildlib.config.values import (
     BACKEND,
     KERNEL_NAME,
@@ -26,26 +26,29 @@ from buildlib.config.values import (
 
 Schema: TypeAlias = dict[str, object]
 
-_UNNAMED_EDITION = 4
+# From the newest, which an editor offers first.
+_EDITIONS = (6, 5, 4)
 # What a regular expression of ECMAScript can tell of a Git URL.
 _GIT_URL = r"^((https?|git|ssh|git\+https?|git\+ssh)://\S+|[^\s:/?#@]*@[^\s:/?#@]+:[^\s/]\S*)$"
 _SOURCE_PATH = r"^[^/;][^;]*$"
 
 
-def text() -> str:
-    """The JSON Schema as it stands in its file."""
+def render() -> str:
+    """The JSON Schema as the text of its file."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def schema() -> Schema:
-    """The JSON Schema (draft 7, which editors know best) of the editions that are built: 4, 5 and 6."""
-    editions = range(NEWEST_EDITION, _UNNAMED_EDITION - 1, -1)
+    """The JSON Schema of the editions that are built, in draft 7, which editors know best."""
+    definitions: Schema = {f"edition-{edition}": _document(edition) for edition in _EDITIONS}
+    for edition in _EDITIONS:
+        definitions[_component_name(edition)] = _component(edition)
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "build.toml",
         "description": DOCUMENT.about,
-        "oneOf": [{"$ref": f"#/definitions/edition-{edition}"} for edition in editions],
-        "definitions": {f"edition-{edition}": _document(edition) for edition in editions},
+        "oneOf": [{"$ref": f"#/definitions/edition-{edition}"} for edition in _EDITIONS],
+        "definitions": definitions,
     }
 
 
@@ -56,12 +59,16 @@ def _document(edition: int) -> Schema:
     return document
 
 
-def _table(table: Table, edition: int) -> Schema:
-    properties: Schema = {}
-    for key in table.keys_of(edition):
-        for name in filter(None, (key.name, key.alias)):
-            properties[name] = _key(key, edition)
-    closed: Schema = {
+def _table(table: Table, edition: int, fixed: Mapping[str, object] | None = None) -> Schema:
+    """A table, in which a few keys have a fixed value."""
+    values = {"edition": edition, **(fixed or {})}
+    properties = {
+        name: {**({"const": values[name]} if name in values else _type(key.type, edition)), "description": key.about}
+        for key in table.keys_of(edition)
+        for name in (key.name, key.alias)
+        if name is not None
+    }
+    schema: Schema = {
         "type": "object",
         "description": table.about,
         "properties": properties,
@@ -69,14 +76,8 @@ def _table(table: Table, edition: int) -> Schema:
         "additionalProperties": False,
     }
     if table.exactly_one_of:
-        closed["oneOf"] = [{"required": [name]} for name in table.exactly_one_of]
-    return closed
-
-
-def _key(key: Key, edition: int) -> Schema:
-    if key.name == "edition":
-        return {"const": edition, "description": key.about}
-    return {**_type(key.type, edition), "description": key.about}
+        schema["oneOf"] = [{"required": [name]} for name in table.exactly_one_of]
+    return schema
 
 
 def _type(value: Type, edition: int) -> Schema:
@@ -84,38 +85,41 @@ def _type(value: Type, edition: int) -> Schema:
         case Table():
             return _table(value, edition)
         case Components():
-            return {"type": "object", "additionalProperties": {"oneOf": list(_components(value, edition))}}
+            return {"type": "object", "additionalProperties": {"$ref": f"#/definitions/{_component_name(edition)}"}}
         case ListOf(item=item):
             return {"type": "array", "items": _type(item, edition)}
-        case PerBackend():
-            version = _type(VersionText(), edition)
-            by_backend = {"type": "object", "additionalProperties": False}
-            return {"anyOf": [version, {**by_backend, "properties": dict.fromkeys(BACKEND.options, version)}]}
-        case Natural():
-            return {"type": "integer", "minimum": 0}
         case Choice(options=options):
-            return {"type": "string", "enum": list(options)}
+            return {"enum": list(options)}
         case _:
-            return {"type": "string", **_PATTERNS[type(value)]}
+            return _SIMPLE[type(value)]
 
 
-_PATTERNS: dict[type, Schema] = {
-    Text: {},
-    SourcePath: {"pattern": _SOURCE_PATH},
-    KernelName: {"pattern": f"^{KERNEL_NAME.pattern}$"},
-    GitUrl: {"pattern": _GIT_URL},
-    VersionText: {"pattern": rf"^\s*{VERSION.pattern}\s*$"},
+_VERSION: Schema = {"type": "string", "pattern": rf"^\s*{VERSION.pattern}\s*$"}
+_SIMPLE: dict[type, Schema] = {
+    Text: {"type": "string"},
+    SourcePath: {"type": "string", "pattern": _SOURCE_PATH},
+    KernelName: {"type": "string", "pattern": f"^{KERNEL_NAME.pattern}$"},
+    GitUrl: {"type": "string", "pattern": _GIT_URL},
+    Natural: {"type": "integer", "minimum": 0},
+    VersionText: _VERSION,
+    PerBackend: {
+        "anyOf": [
+            _VERSION,
+            {"type": "object", "properties": dict.fromkeys(BACKEND.options, _VERSION), "additionalProperties": False},
+        ]
+    },
 }
 
 
-def _components(components: Components, edition: int) -> Iterator[Schema]:
-    decider, tables = components.kinds(edition)
-    for kind, table in tables.items():
-        component = _table(table, edition)
-        properties = component["properties"]
-        assert isinstance(properties, dict)
-        properties[decider] = {"const": kind, "description": properties[decider]["description"]}
-        yield component
+def _component_name(edition: int) -> str:
+    decider, _ = COMPONENTS.kinds(edition)
+    return f"component-by-{decider}"
+
+
+def _component(edition: int) -> Schema:
+    """A component of any kind. It is the same in all editions that tell the kinds apart by the same key."""
+    decider, tables = COMPONENTS.kinds(edition)
+    return {"oneOf": [_table(table, edition, {decider: kind}) for kind, table in tables.items()]}
 
 
 def reference() -> str:

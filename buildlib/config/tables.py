@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from buildlib.config.locate import KeyPath
-from buildlib.config.problems import Reading, closest, did_you_mean, listing
+from buildlib.config.problems import Reading, closest, did_you_mean, listing, table_words
 from buildlib.config.values import Choice, Type, mismatch
 
 _LAST_WITH_BACKEND = 5
+_NO_SIBLINGS: Mapping[str, Table] = {}
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,17 +50,20 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def example(self) -> str:
         """A right value, as TOML."""
-        return "{ " + ", ".join(f"{key.name} = {key.type.example}" for key in self.keys if key.required) + " }"
+        shown = [key for key in self.keys if key.required or key.name in self.exactly_one_of[:1]]
+        return "{ " + ", ".join(f"{key.name} = {key.type.example}" for key in shown) + " }"
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> object | None:
         """The struct."""
         values = self.values(value, path, reading)
         return None if values is None else self.struct(**values)
 
-    def values(self, value: object, path: KeyPath, reading: Reading) -> dict[str, object] | None:
-        """The values of the keys that are there, by field."""
+    def values(
+        self, value: object, path: KeyPath, reading: Reading, siblings: Mapping[str, Table] = _NO_SIBLINGS
+    ) -> dict[str, object] | None:
+        """The values of the keys that are there, by field. Siblings are tables for which this one may be mistaken."""
         if not isinstance(value, dict):
-            mismatch(value, path, reading, "a table", self.example)
+            mismatch(value, path, reading, "a table", table_words(path))
             return None
         before = len(reading.problems)
         unknown = dict(value)
@@ -69,13 +73,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             name = _spelling(key, unknown, path, reading)
             if name in unknown:
                 values[key.field] = key.type.read(unknown.pop(name), (*path, name), reading)
+                unknown.pop(key.name, None)
             elif key.required:
                 missing.append(key)
-        meant = {self._unknown(name, path, reading) for name in unknown}
+        meant = {self._unknown((*path, name), name, reading, siblings) for name in unknown}
         for key in missing:
             # A misspelled key is one mistake, not two.
             if key.name not in meant:
-                reading.at_table(path, f"the key {key.name!r} is missing", f"add {key.name} = {key.type.example}")
+                reading.at_table(path, f"the key {key.name!r} is missing", f"add {_added(key, path)}")
         given = [name for name in self.exactly_one_of if name in value]
         if self.exactly_one_of and len(given) != 1:
             what = f"has {' and '.join(map(repr, given))}" if given else "a key is missing"
@@ -86,20 +91,22 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The keys that an edition has."""
         return [key for key in self.keys if key.exists_in(edition)]
 
-    def _unknown(self, name: str, path: KeyPath, reading: Reading) -> str | None:
+    def _unknown(self, at: KeyPath, name: str, reading: Reading, siblings: Mapping[str, Table]) -> str | None:
         """Note a key that the edition does not have; the answer is the key that was most likely meant."""
-        at = (*path, name)
         accepted = [key.name for key in self.keys_of(reading.edition)]
         known = next((key for key in self.keys if key.name == name), None)
-        if known is None:
-            reading.at_key(at, "unknown key", f"{did_you_mean(name, accepted)}accepted are {listing(accepted)}")
-            return closest(name, accepted)
-        if known.first > reading.edition:
-            todo = f"migrate the file, or drop the key; edition {reading.edition} accepts {listing(accepted)}"
+        owners = [kind for kind, table in siblings.items() if name in (key.name for key in table.keys)]
+        if known is not None and known.first > reading.edition:
+            todo = f"set edition = {known.first} in [general], or drop the key"
             reading.at_key(at, f"a key of edition {known.first} and later", todo)
-        else:
+        elif known is not None:
             todo = f"write {known.instead}" if known.instead else "drop it"
             reading.at_key(at, f"no key of edition {reading.edition} any more", todo)
+        elif owners:
+            reading.at_key(at, f"a key for {' and '.join(owners)} only", f"drop it; accepted are {listing(accepted)}")
+        else:
+            reading.at_key(at, "unknown key", f"{did_you_mean(name, accepted)}accepted are {listing(accepted)}")
+            return closest(name, accepted)
         return None
 
 
@@ -109,20 +116,16 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     # The tables by that key's value, with the key that it is in the editions up to 5, and the one that it is since.
     by_backend: Mapping[str, Table]
     by_language: Mapping[str, Table]
+    example: str = "[kernel.<name>]"
 
     def kinds(self, edition: int) -> tuple[str, Mapping[str, Table]]:
         """The key that decides, and the tables by its value."""
         return ("backend", self.by_backend) if edition <= _LAST_WITH_BACKEND else ("language", self.by_language)
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return "a table"
-
     def read(self, value: object, path: KeyPath, reading: Reading) -> tuple[object, ...] | None:
         """The components in the order of the file, without those that are wrong."""
         if not isinstance(value, dict):
-            mismatch(value, path, reading, "a table of components", "[kernel.<name>]")
+            mismatch(value, path, reading, "a table of components", self.example)
             return None
         read = [self._component(name, table, (*path, name), reading) for name, table in value.items()]
         return tuple(component for component in read if component is not None)
@@ -139,7 +142,7 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
         if kind is None:
             return None
         table = tables[kind]
-        values = table.values(value, path, reading)
+        values = table.values(value, path, reading, tables)
         if values is None:
             return None
         del values[decider]
@@ -148,13 +151,18 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     def _undecided(self, decider: str, value: Mapping[str, object], path: KeyPath, reading: Reading) -> None:
         _, tables = self.kinds(reading.edition)
         if decider == "backend" and "language" in value:
-            todo = f"migrate the file, or write 'backend' with one of {listing(tables)}"
+            todo = f"set edition = {_LAST_WITH_BACKEND + 1} in [general], or write 'backend'"
             reading.at_key((*path, "language"), f"a key of edition {_LAST_WITH_BACKEND + 1} and later", todo)
         elif decider == "language" and "backend" in value:
             todo = f"write 'language' with one of {listing(tables)}"
             reading.at_key((*path, "backend"), f"no key of edition {reading.edition} any more", todo)
         else:
             reading.at_table(path, f"the key {decider!r} is missing", f"add it with one of {listing(tables)}")
+
+
+def _added(key: Key, path: KeyPath) -> str:
+    """What to write to have a key in the table at `path`."""
+    return table_words((*path, key.name)) if isinstance(key.type, Table) else f"{key.name} = {key.type.example}"
 
 
 def _spelling(key: Key, given: Mapping[str, object], path: KeyPath, reading: Reading) -> str:

@@ -41,6 +41,7 @@ _SYNTAX = (
     ("Invalid initial character", "this cannot start a key", "use A-Z, a-z, 0-9, _ and -, or put the key in quotes"),
     ("Invalid value", "this is not a value", "put strings in quotes"),
 )
+_END = ("the file ends where a value is expected", "write the value, and close the brackets that are open")
 _OTHER = ("this is not TOML", "write [table], or key = value")
 
 
@@ -84,9 +85,11 @@ def _syntax_error(file: Path, text: str, message: str) -> ConfigError:
     match = _POSITION.fullmatch(message)
     if match is None:
         return ConfigError(f"{file}: {_OTHER[0]}; {_OTHER[1]}")
+    known = next(((what, todo) for start, what, todo in _SYNTAX if match["message"].startswith(start)), _OTHER)
     line, column = match["line"], match["column"]
     if line is None:
         last = text.rstrip("\n").split("\n")
         line, column = str(len(last)), str(len(last[-1]) + 1)
-    what, todo = next(((what, todo) for start, what, todo in _SYNTAX if match["message"].startswith(start)), _OTHER)
+        known = _END if match["message"].startswith("Invalid value") else known
+    what, todo = known
     return ConfigError(f"{file}:{line}:{column}: {what}; {todo}")

@@ -22,7 +22,7 @@ _MAX_INTEGER = 2**63 - 1
 _GIT_SCHEMES = ("https", "http", "git", "ssh", "git+ssh", "git+https", "git+http")
 _HOST = r"[-A-Za-z0-9_.]+"
 GIT_URL = re.compile(
-    rf"(?:(?i:{'|'.join(map(re.escape, _GIT_SCHEMES))})://(?:[^\s/?#@]+@)?{_HOST}(?P<port>:\d*)?(?:[/?#]\S*)?"
+    rf"(?:(?i:{'|'.join(map(re.escape, _GIT_SCHEMES))})://(?:[^\s/?#@]+@)?{_HOST}(?P<port>:[0-9]*)?(?:[/?#]\S*)?"
     rf"|[^\s:/?#@]*@{_HOST}:[^\s/]\S*)"
 )
 VERSION = re.compile(r"\+?([0-9]+)\.\+?([0-9]+)")
@@ -43,10 +43,7 @@ class Type(Protocol):
 class Text(msgspec.Struct, frozen=True):
     """Any string."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"text"'
+    example: str = '"text"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> str | None:
         """The string itself."""
@@ -59,10 +56,7 @@ class Text(msgspec.Struct, frozen=True):
 class SourcePath(msgspec.Struct, frozen=True):
     """A path, relative to the kernel's folder. Whether it exists is not looked at here."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"csrc/relu.cpp"'
+    example: str = '"csrc/relu.cpp"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> str | None:
         """The path without `.` parts, doubled slashes and a slash at the end, so that each file has one spelling."""
@@ -81,10 +75,7 @@ def normal_path(text: str) -> str:
 class KernelName(msgspec.Struct, frozen=True):
     """The kernel's name, from which the Python package's name and the operators' namespace follow."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"flash-attn"'
+    example: str = '"flash-attn"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> str | None:
         """The name itself."""
@@ -104,10 +95,7 @@ class KernelName(msgspec.Struct, frozen=True):
 class GitUrl(msgspec.Struct, frozen=True):
     """Where a Git repository is."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"https://example.org/project.git"'
+    example: str = '"https://example.org/project.git"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> str | None:
         """The URL itself."""
@@ -128,10 +116,7 @@ class GitUrl(msgspec.Struct, frozen=True):
 class Natural(msgspec.Struct, frozen=True):
     """An integer from 0."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return "1"
+    example: str = "1"
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> int | None:
         """The integer itself."""
@@ -147,16 +132,13 @@ class Natural(msgspec.Struct, frozen=True):
 class VersionText(msgspec.Struct, frozen=True):
     """A version with exactly two numbers, as a string: `"12.8"`."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"12.8"'
+    example: str = '"12.8"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> Version | None:
         """The version; spaces around it, leading zeros and a plus are ignored."""
         if not isinstance(value, str):
             example = f'"{value}"' if isinstance(value, float) else self.example
-            mismatch(value, path, reading, "a version, as a string", example)
+            mismatch(value, path, reading, "a version, as a string,", example)
             return None
         match = VERSION.fullmatch(value.strip())
         if match and max(numbers := (int(match[1]), int(match[2]))) <= _MAX_VERSION_PART:
@@ -220,10 +202,7 @@ class ListOf(msgspec.Struct, frozen=True):
 class PerBackend(msgspec.Struct, frozen=True):
     """A version for all declared backends, or one for each backend named in a table."""
 
-    @property
-    def example(self) -> str:
-        """A right value, as TOML."""
-        return '"2.10"'
+    example: str = '"2.10"'
 
     def read(self, value: object, path: KeyPath, reading: Reading) -> Version | dict[Backend, Version] | None:
         """The version, or the versions by backend."""

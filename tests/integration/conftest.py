@@ -40,7 +40,7 @@ class Yard:
     cache: Path
 
     def add(self, project: str, folder: str | None = None, **edits: Callable[[str], str]) -> Path:
-        """Copy tests/projects/<project> to kernels/<folder>; `edits` change build.toml's text, by keyword for reading."""
+        """Copy tests/projects/<project> to kernels/<folder>; `edits` change the text of build.toml."""
         target = self.root / "kernels" / (folder or project)
         shutil.copytree(PROJECTS / project, target)
         for edit in edits.values():

@@ -43,15 +43,14 @@ def _quote(text: str) -> str:
 
 
 def _write_kernel(folder: Path) -> None:
-    """A kernel whose sources and include folders have odd names, and whose one function returns the sum of all parts."""
+    """A kernel whose sources and include folders have odd names; its one function returns the sum of all parts."""
     binding = ["struct Any { int type_index; unsigned padding; long long value; };"]
     binding += [f"int part{index}();" for index in range(len(_ODD))]
     total = " + ".join(f"part{index}()" for index in range(len(_ODD)))
     binding += [
         f'extern "C" int __tvm_ffi_answer(void*, const Any*, int, Any* r) {{ *r = {{1, 0, {total}}}; return 0; }}'
     ]
-    expected = {name: text for name, text in _FLAGS.items()}
-    checks = "".join(f"static_assert(same({name}, {text}), {_quote(name)});\n" for name, text in expected.items())
+    checks = "".join(f"static_assert(same({name}, {text}), {_quote(name)});\n" for name, text in _FLAGS.items())
     parts = {}
     for index, odd in enumerate(_ODD):
         parts[f"src {odd}/{odd}.cpp"] = (

@@ -273,7 +273,7 @@ def test_a_failed_build_is_not_taken_for_done(built: Yard) -> None:
     for _ in range(2):
         result = built.doit("build")
         assert result.status == 1
-        assert result.out.count("‘retrun’ was not declared") + result.out.count("'retrun' was not declared") == 1
+        assert result.out.count("was not declared in this scope") == 1
     edit(path, "retrun", "return")
     assert built.doit("build").status == 0
     assert built.answer() == 111

@@ -82,7 +82,8 @@ def test_a_second_run_waits_for_the_first(yard: Yard, gate: Path) -> None:
     line = second.stderr.readline()
     assert line == f"waiting for another doit in this checkout (process {first.pid}) to end\n"
     (gate / "open").touch()
-    assert first.communicate(timeout=_DEADLINE) and first.returncode == 0
+    first.communicate(timeout=_DEADLINE)
+    assert first.returncode == 0
     out, _ = second.communicate(timeout=_DEADLINE)
     assert second.returncode == 0
     assert "up to date  2" in out

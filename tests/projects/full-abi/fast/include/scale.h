@@ -1,0 +1,6 @@
+#pragma once
+
+template <typename T>
+T scale(T x) {
+  return x * SCALE;
+}

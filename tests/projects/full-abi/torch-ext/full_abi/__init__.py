@@ -1,0 +1,4 @@
+from ._ops import ops
+
+plain = ops.plain
+fast = ops.fast

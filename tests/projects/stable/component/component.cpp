@@ -1,0 +1,1 @@
+int component() { return 1; }

@@ -1,0 +1,3 @@
+#include "registration.h"
+
+REGISTER_EXTENSION(TORCH_EXTENSION_NAME)
