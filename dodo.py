@@ -22,3 +22,12 @@ def task_check() -> Iterator[TaskDict]:
 def task_test() -> Iterator[TaskDict]:
     yield {"name": None, "doc": "Build, then run the builder's and the kernels' tests: test[:KERNEL[:VARIANT]]"}
     yield from SESSION.test_tasks()
+
+
+def task_migrate() -> Iterator[TaskDict]:
+    yield {"name": None, "doc": "Rewrite a build.toml in the newest edition, or in another: migrate:KERNEL [--to 5]"}
+    yield from SESSION.migrate_tasks()
+
+
+def task_schema() -> TaskDict:
+    return SESSION.schema_task()

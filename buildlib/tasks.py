@@ -1,35 +1,26 @@
-"""What doit needs to know: tasks, commands and the reporter. Only this module and dodo.py import doit."""
+"""The tasks and the reporter of doit. Only this module, commands.py and dodo.py import doit."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import fcntl
-import functools
-import getopt
 import os
 import re
 import shutil
-import signal
-import sqlite3
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import msgspec
-from doit.cmd_base import DoitCmdBase
-from doit.cmd_clean import Clean as DoitClean
-from doit.cmd_list import List as DoitList
-from doit.cmd_run import Run as DoitRun
-from doit.exceptions import BaseFail, InvalidCommand, InvalidDodoFile, TaskFailed, UnmetDependency
+from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
 from buildlib import build, check, config, environment, matrix, plan, testing, toolchain
 from buildlib import variant as variants
+from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
-from buildlib.errors import BuildError, ConfigError, SelectionError, ToolchainError
+from buildlib.errors import BuildError, ConfigError, ToolchainError
+from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
@@ -41,7 +32,6 @@ TaskDict = dict[str, Any]
 
 # Conditions of the system that a user can mend: a full disk, a quota, a folder that may not be written.
 _CONDITIONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
-_INTERRUPTED, _TERMINATED = 130, 143
 # `test:<name>` for the builder's own tests; no kernel's folder may be called so.
 _OWN_TESTS = ("unit", "integration")
 
@@ -49,8 +39,11 @@ _OWN_TESTS = ("unit", "integration")
 class Session:
     """The plan of a checkout, and the tasks that carry it out."""
 
-    def __init__(self, workspace: Workspace, kernels: tuple[Kernel, ...], planned: Plan) -> None:
+    def __init__(
+        self, workspace: Workspace, paths: tuple[Path, ...], kernels: tuple[Kernel, ...], planned: Plan
+    ) -> None:
         self.workspace = workspace
+        self.paths = paths
         self.kernels = kernels
         self.plan = planned
 
@@ -62,7 +55,8 @@ class Session:
             InvalidDodoFile: the data files about toolchains cannot be used.
         """
         settings = environment.read()
-        kernels, broken = _load(discover(root), root)
+        paths = discover(root)
+        kernels, broken = _load(paths, root)
         try:
             host = toolchain.probe(settings, root / "toolchains" / "host.toml")
             rows = matrix.load(root / "toolchains" / "variants.toml")
@@ -70,7 +64,7 @@ class Session:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        return cls(workspace, kernels, plan.plan(kernels, broken, rows, host))
+        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host))
 
     @property
     def doit_config(self) -> dict[str, object]:
@@ -125,6 +119,23 @@ class Session:
                 "task_dep": [f"build:{spec.name}"],
             }
         yield from self._groups("test", "Test")
+
+    def migrate_tasks(self) -> Iterator[TaskDict]:
+        """`migrate:<kernel>` for each build.toml, one that cannot be loaded included: an old edition is such a one."""
+        for path in self.paths:
+            edition = {"name": "to", "long": "to", "type": int, "default": NEWEST_EDITION, "help": "the edition wanted"}
+            doc = f"Rewrite {self.workspace.shown(path)} in another edition."
+            yield {"name": path.parent.name, "doc": doc, "params": [edition], "actions": [(_migrate, [path])]}
+
+    def schema_task(self) -> TaskDict:
+        """What is generated from the model of build.toml for its authors and their editors."""
+        root = self.workspace.root
+        return {
+            "doc": "Write kernels/build.schema.json and docs/build-toml.md from the model of build.toml",
+            "actions": [
+                (_act, [_write_schema, root / "kernels" / "build.schema.json", root / "docs" / "build-toml.md"])
+            ],
+        }
 
     def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
         """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too."""
@@ -209,13 +220,43 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     except BuildError as error:
         return TaskFailed(str(error))
     except OSError as error:
-        return TaskFailed(_condition(error))
+        return TaskFailed(condition(error))
+    if isinstance(result, str):
+        return {"summary": result}
     if isinstance(result, Outcome):
         return {"summary": result.summary, "tested": result.passed > 0}
     return {}
 
 
-def _condition(error: OSError) -> str:
+def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
+    return _act(_rewrite, path, to)
+
+
+def _rewrite(path: Path, to: int) -> str:
+    """Rewrite a build.toml in edition `to`; comments, order and formatting stay."""
+    from buildlib.config.migrate import migrate  # noqa: PLC0415 - tomlkit takes longer to import than doit to list
+
+    if to not in {5, NEWEST_EDITION}:
+        raise ConfigError(f"--to {to}: there is no such edition to write; use 5 or {NEWEST_EDITION}")
+    try:
+        content = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8; save it as UTF-8") from None
+    migrated = migrate(content, path, 5 if to == 5 else NEWEST_EDITION)  # noqa: PLR2004
+    if migrated == content:
+        return f"edition {to} already"
+    write(path, migrated.encode("utf-8"))
+    return f"rewritten in edition {to}"
+
+
+def _write_schema(schema_file: Path, reference_file: Path) -> None:
+    from buildlib.config import schema  # noqa: PLC0415 - as above
+
+    write_if_changed(schema_file, schema.render().encode("utf-8"))
+    write_if_changed(reference_file, schema.reference().encode("utf-8"))
+
+
+def condition(error: OSError) -> str:
     """One line for a condition that the user can mend; any other error of the system is raised again, as our fault."""
     if error.errno not in _CONDITIONS:
         raise error
@@ -283,121 +324,3 @@ class Reporter:
 
     def complete_run(self) -> None:
         self._report.finish()
-
-
-def _session(command: DoitCmdBase) -> Session:
-    session = command.loader.namespace.get("SESSION")
-    if not isinstance(session, Session):
-        raise InvalidDodoFile("dodo.py: SESSION is missing; set it with Session.open")
-    return session
-
-
-class Run(DoitRun):  # type: ignore[misc]
-    """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
-
-    def parse_execute(self, in_args: list[str]) -> int:
-        """Let options stand after names too: `doit build -n 4`."""
-        try:
-            options, names = getopt.gnu_getopt(in_args, self.cmdparser.get_short(), self.cmdparser.get_long())
-        except getopt.GetoptError:
-            return int(super().parse_execute(in_args))  # For doit's own words about it.
-        return int(super().parse_execute([word for option in options for word in option if word] + names))
-
-    @functools.wraps(DoitRun._execute)  # doit reads the names of the options from this signature.
-    def _execute(self, *args: object, **kwargs: object) -> int:
-        session = _session(self)
-        try:
-            self.sel_tasks: list[str] = select(self.sel_tasks, [task.name for task in self.task_list])
-        except SelectionError as error:
-            raise InvalidCommand(str(error)) from None
-        workspace = session.workspace
-        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-        try:
-            with _alone(workspace.build / "lock"):
-                # doit tells a failed task (1) from one that could not start because of it (2); users need not.
-                return min(1, super()._execute(*args, **kwargs))
-        except KeyboardInterrupt:
-            sys.stderr.write("interrupted; what was finished is kept\n")
-            return _INTERRUPTED
-        except OSError as error:
-            sys.stderr.write(f"ERROR: {_condition(error)}\n")
-            return 1
-        except sqlite3.OperationalError as error:
-            sys.stderr.write(f"ERROR: build/doit.sqlite3: {error}; make room or give access, and run again\n")
-            return 1
-        finally:
-            workspace.close()
-            signal.signal(signal.SIGTERM, previous)
-
-
-class List(DoitList):  # type: ignore[misc]
-    """`doit list`, with the commands that take kernels too, and with what is wrong with any kernel."""
-
-    @functools.wraps(DoitList._execute)
-    def _execute(self, *args: object, **kwargs: object) -> int:
-        status = int(super()._execute(*args, **kwargs))
-        if not kwargs["pos_args"]:
-            for command in (Clean, Matrix):
-                self.outstream.write(f"{command.get_name():<8}{command.doc_purpose}\n")
-        for failed in _session(self).plan.failed:
-            sys.stderr.write(f"ERROR: {failed.message}\n")
-        return status
-
-
-class Clean(DoitClean):  # type: ignore[misc]
-    """`doit clean`, which also takes what the other commands take: a kernel, a kernel:variant or a wildcard."""
-
-    doc_purpose = "Remove what was built: [KERNEL | KERNEL:VARIANT | wildcard ...]"
-
-    @functools.wraps(DoitClean._execute)
-    def _execute(self, *args: object, **kwargs: object) -> int:
-        if words := kwargs["pos_args"]:
-            assert isinstance(words, list)
-            names = {task.name for task in self.task_list if task.name.startswith("build:")}
-            try:
-                wanted = [word if word in names else f"build:{word}" for word in words]
-                kwargs["pos_args"] = select(wanted, names)
-            except SelectionError as error:
-                raise InvalidCommand(str(error).replace("build:", "")) from None
-            # A kernel's group is cleaned by cleaning what it stands for.
-            kwargs["cleandep"] = True
-        return int(super()._execute(*args, **kwargs) or 0)
-
-
-class Matrix(DoitCmdBase):  # type: ignore[misc]
-    """`doit matrix`: the plan as JSON."""
-
-    doc_purpose = "Print the plan as JSON for CI: [KERNEL | KERNEL:VARIANT | wildcard ...]"
-    doc_usage = "[KERNEL | KERNEL:VARIANT | wildcard ...]"
-    doc_description = (
-        "An object for each kernel × variant: kernel, variant, backend, framework, status, reason, digest."
-    )
-    cmd_options = ()
-
-    def _execute(self, pos_args: list[str]) -> int:
-        session = _session(self)
-        try:
-            rows = matrix_rows(session, pos_args)
-        except SelectionError as error:
-            raise InvalidCommand(str(error)) from None
-        finally:
-            self.dep_manager.close()
-        session.workspace.cache.save()
-        self.outstream.write(msgspec.json.format(msgspec.json.encode(rows)).decode() + "\n")
-        return 0
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Hold the checkout's lock: two runs would build in the same folders. The second one says so, and waits."""
-    with lock.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            sys.stderr.write(f"waiting for another doit in this checkout (process {file.read().strip()}) to end\n")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
