@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import environment, package, process, provenance, render
+from buildlib import environment, package, portable, process, provenance, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError
 from buildlib.files import inspect, listing, write, write_if_changed
@@ -136,10 +136,14 @@ def _configure(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, *, c
     folder = workspace.work(spec) / "cmake"
     includes = ";".join(path for library in toolchain.libraries for path in library.includes)
     libraries = ";".join(path for library in toolchain.libraries for path in library.libraries)
+    stand_ins: tuple[str, ...] = ()
+    if limits := toolchain.portability:
+        made = portable.stand_ins(toolchain.compiler, limits.symbol_versions, workspace.settings, workspace.processes)
+        stand_ins = (f"-DKERNELYARD_STAND_INS={made}",)
     argv = (
         toolchain.cmake, "-G", "Ninja", "-S", "..", "-B", ".", "-DCMAKE_BUILD_TYPE=Release",
         f"-DCMAKE_MAKE_PROGRAM={toolchain.ninja}", f"-DCMAKE_CXX_COMPILER={toolchain.compiler.path}",
-        f"-DKERNELYARD_INCLUDES={includes}", f"-DKERNELYARD_LIBRARIES={libraries}",
+        f"-DKERNELYARD_INCLUDES={includes}", f"-DKERNELYARD_LIBRARIES={libraries}", *stand_ins,
     )  # fmt: skip
     wanted = _Configured(argv=argv, toolchain=toolchain.identity)
     record = folder / "configured.json"

@@ -15,10 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from doit import get_var
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_clean import Clean as DoitClean
 from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
+from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
 
 from buildlib.errors import SelectionError
@@ -35,8 +37,24 @@ def _session(command: DoitCmdBase) -> Session:
     return session
 
 
+_NO_PORTABLE = {
+    "name": "no_portable",
+    "long": "no-portable",
+    "type": bool,
+    "default": False,
+    "help": "link for this machine alone; such an artifact cannot be published",
+}
+
+
 class Run(DoitRun):  # type: ignore[misc]
     """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
+
+    cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE)
+
+    def execute(self, params: dict[str, object], args: list[str]) -> int:
+        """Tell dodo.py, which is about to be loaded, what it must plan for."""
+        set_var("portable", "no" if params["no_portable"] else get_var("portable", "yes"))
+        return int(super().execute(params, args))
 
     def parse_execute(self, in_args: list[str]) -> int:
         """Let options stand after names too: `doit build -n 4`."""

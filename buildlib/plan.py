@@ -172,7 +172,13 @@ def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:
     assert not isinstance(library, str)
     # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
     libraries = (library,) if isinstance(variant, TvmFfiVariant) else (library, host.python)
-    toolchain = Toolchain(compiler=host.compiler, libraries=libraries, cmake=host.cmake, ninja=host.ninja)
+    toolchain = Toolchain(
+        compiler=host.compiler,
+        libraries=libraries,
+        portability=host.portability,
+        cmake=host.cmake,
+        ninja=host.ninja,
+    )
     return BuildSpec(kernel=kernel, variant=variant, components=_components(kernel, row.compute), toolchain=toolchain)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from doit import get_var
 from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
@@ -58,7 +59,7 @@ class Session:
         paths = discover(root)
         kernels, broken = _load(paths, root)
         try:
-            host = toolchain.probe(settings, root / "toolchains" / "host.toml")
+            host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
             rows = matrix.load(root / "toolchains" / "variants.toml")
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None

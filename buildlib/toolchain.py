@@ -17,6 +17,7 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import tomli
@@ -25,6 +26,11 @@ from buildlib import environment, process
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.variant import Platform, Version
+
+_T = TypeVar("_T")
+
+# In place of a policy's name, in the identity of a toolchain that links for this machine alone.
+NOT_PORTABLE = "not portable"
 
 
 class Compiler(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,17 +61,29 @@ class Library(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name} {self.version.partition('+')[0]}"
 
 
+class Portability(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
+    """What a binary may ask of the machine that loads it.
+
+    `symbol_versions` holds the newest allowed symbol version by the prefix of its name: `{"GLIBC": "2.28"}`.
+    """
+
+    policy: str
+    symbol_versions: dict[str, str]
+
+
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
-    """What one build spec is compiled with."""
+    """What one build spec is compiled with; `portability` is None for a binary that need run on this machine only."""
 
     compiler: Compiler
     libraries: tuple[Library, ...]
+    portability: Portability | None
     cmake: str
     ninja: str
 
     @property
     def identity(self) -> tuple[str, ...]:
-        return (self.compiler.identity, *(library.identity for library in self.libraries))
+        policy = self.portability.policy if self.portability else NOT_PORTABLE
+        return (self.compiler.identity, *(library.identity for library in self.libraries), policy)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +107,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     """What this machine and this Python environment can build with; a part that is missing says why."""
 
     platform: Platform | None
+    portability: Portability | None
     compiler: Compiler | str
     torch: Torch | str
     tvm_ffi: Library | str
@@ -97,15 +116,18 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     ninja: str
 
 
-def probe(settings: Settings, requirements: Path) -> Host:
-    """Find what this machine has; `requirements` is toolchains/host.toml.
+def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
+    """Find what this machine has; `data` is the folder toolchains/, `portable` whether binaries are for others too.
 
     Raises:
-        ToolchainError: host.toml cannot be used, or cmake or ninja is missing from the environment.
+        ToolchainError: host.toml or platforms.toml cannot be used, or cmake or ninja is missing from the environment.
     """
+    platform = _platform()
+    platforms = _read(data / "platforms.toml", dict[Platform, Portability])
     return Host(
-        platform=_platform(),
-        compiler=_compiler(settings, _requirements(requirements)),
+        platform=platform,
+        portability=platforms.get(platform) if platform and portable else None,
+        compiler=_compiler(settings, _read(data / "host.toml", _HostFile).cxx),
         torch=_torch(),
         tvm_ffi=_tvm_ffi(),
         python=_python(),
@@ -124,9 +146,9 @@ class _HostFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cxx: _Requirements
 
 
-def _requirements(path: Path) -> _Requirements:
+def _read(path: Path, kind: type[_T]) -> _T:
     try:
-        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), _HostFile).cxx
+        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), kind)
     except (OSError, ValueError) as error:
         raise ToolchainError(f"{path}: {error}; restore it from version control") from None
 

@@ -116,6 +116,15 @@ class Yard:
         )
 
 
+def new_yard(root: Path, cache: Path) -> Yard:
+    """A checkout without kernels at `root`."""
+    (root / "kernels").mkdir(parents=True)
+    for file in ("dodo.py", "pyproject.toml"):
+        shutil.copy(ROOT / file, root / file)
+    shutil.copytree(ROOT / "toolchains", root / "toolchains")
+    return Yard(root, cache)
+
+
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
@@ -125,15 +134,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def make_yard(tmp_path: Path, cache: Path) -> Callable[[str], Yard]:
     """A function that makes a checkout under the test's folder, at a path of its choice."""
 
-    def make(name: str) -> Yard:
-        root = tmp_path / name
-        (root / "kernels").mkdir(parents=True)
-        for file in ("dodo.py", "pyproject.toml"):
-            shutil.copy(ROOT / file, root / file)
-        shutil.copytree(ROOT / "toolchains", root / "toolchains")
-        return Yard(root, cache)
-
-    return make
+    return lambda name: new_yard(tmp_path / name, cache)
 
 
 @pytest.fixture

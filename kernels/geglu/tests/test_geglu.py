@@ -98,7 +98,7 @@ def test_unsupported_dtype(kernel, device, dtype):
 
 
 @pytest.mark.parametrize("x", [None, "x", [1.0, 2.0]], ids=str)
-def test_x_is_no_tensor(kernel, x):
+def test_x_is_no_tensor(kernel, device, x):
     with pytest.raises(TypeError, match=r"x must be a torch\.Tensor"):
         kernel.geglu(x)
 

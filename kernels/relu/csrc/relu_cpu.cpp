@@ -29,9 +29,9 @@ struct Plain {
 template <std::int16_t kMinusInf>
 struct Float16 {
   using Value = std::int16_t;
-  static Value relu(Value v) { return (v > INT16_MIN) & (v <= kMinusInf) ? Value{0} : v; }
+  static Value relu(Value v) { return ((v > INT16_MIN) & (v <= kMinusInf)) ? Value{0} : v; }
   static Value relu_backward(Value grad, Value result) {
-    return (result == 0) | (result <= kMinusInf) ? Value{0} : grad;
+    return ((result == 0) | (result <= kMinusInf)) ? Value{0} : grad;
   }
 };
 

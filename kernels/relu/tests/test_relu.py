@@ -195,7 +195,7 @@ def test_out_expanded(kernel, device):
 
 
 @pytest.mark.parametrize("x", [None, "x", [1.0, 2.0]], ids=str)
-def test_x_is_no_tensor(kernel, x):
+def test_x_is_no_tensor(kernel, device, x):
     with pytest.raises(TypeError, match="x must be a torch.Tensor"):
         kernel.relu(x)
     if x is not None:
@@ -313,7 +313,7 @@ def test_compile_out(kernel, device):
     assert torch.equal(y, out + 1)
 
 
-def test_meta(kernel):
+def test_meta(kernel, device):
     x = torch.empty(4, 6, device="meta").t()
     y = kernel.relu(x)
     assert (y.device.type, y.shape, y.stride()) == ("meta", x.shape, x.stride())

@@ -1,0 +1,1 @@
+"""The name of the package is silu_and_mul."""
