@@ -1,8 +1,18 @@
 from ._ops import ops
 
-PARTS = (
-    "exceptions threads shared_pointers files number_texts streams thread_locals openmp timed_waits mathematics parsing"
-).split()
+PARTS = [
+    "exceptions",
+    "files",
+    "mathematics",
+    "number_texts",
+    "openmp",
+    "parsing",
+    "shared_pointers",
+    "streams",
+    "thread_locals",
+    "threads",
+    "timed_waits",
+]
 
 
 def works(part: str) -> bool:
