@@ -6,6 +6,7 @@ The text of a rendered file depends on the spec alone: no time, no absolute path
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from buildlib.digest import TEMPLATES, family
 from buildlib.errors import StepError
 from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
 from buildlib.plan import BuildSpec
-from buildlib.variant import TorchStableAbiVariant, Version
+from buildlib.variant import TorchNoarchVariant, TorchStableAbiVariant, Version
 
 if TYPE_CHECKING:
     import jinja2
@@ -28,6 +29,9 @@ _PLACEHOLDER = "kernelyard_op_namespace"
 _NAME_HEADER = "gen/extension_name.h"
 # CPython's stable ABI of the oldest Python that an artifact must load in, 3.9.
 _LIMITED_API = "0x03090000"
+# Instruction sets of x86 processors. Kernels give a component to each, and guard its sources for other processors; the
+# compilers of those refuse the flag itself.
+_X86_FLAG = re.compile(r"-m(?:aes|amx|avx|bmi|f16c|fma|gfni|lzcnt|mmx|pclmul|popcnt|sha|sse|vaes|vpclmul)[\w.-]*")
 # torch's headers need C++20 from here on.
 _TORCH_CXX20 = Version(2, 12)
 
@@ -91,7 +95,7 @@ def _units(spec: BuildSpec, inputs: Inputs) -> list[Unit]:
             known = includes.setdefault(path, [])
             known += (folder for folder in include if folder not in known)
             # The flags are for C++; a C source takes none, as upstream.
-            flags.setdefault(path, []).extend(() if path.endswith(".c") else cxx_flags)
+            flags.setdefault(path, []).extend(() if path.endswith(".c") else _for_platform(spec, cxx_flags))
     return [
         Unit(path=path, includes=tuple(includes[path]), options=(*_name_options(spec, path, inputs), *flags[path]))
         for path in includes
@@ -105,6 +109,12 @@ def _groups(spec: BuildSpec) -> Iterator[tuple[str, tuple[str, ...], tuple[str, 
     for component in spec.components:
         assert isinstance(component, CppCpu)
         yield f"[kernel.{component.name}]", component.src, component.include, component.cxx_flags
+
+
+def _for_platform(spec: BuildSpec, flags: tuple[str, ...]) -> Iterator[str]:
+    assert not isinstance(spec.variant, TorchNoarchVariant)
+    x86 = spec.variant.platform.cpu == "x86_64"
+    return (flag for flag in flags if x86 or not _X86_FLAG.fullmatch(flag))
 
 
 def _name_options(spec: BuildSpec, path: str, inputs: Inputs) -> tuple[str, ...]:

@@ -35,6 +35,10 @@ class Platform(enum.StrEnum):
     X86_64_WINDOWS = "x86_64-windows"
 
     @property
+    def cpu(self) -> str:
+        return self.value.partition("-")[0]
+
+    @property
     def os(self) -> str:
         return self.value.partition("-")[2]
 
