@@ -18,7 +18,7 @@ import msgspec
 from buildlib import environment, package, portable, process, provenance, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError
-from buildlib.files import inspect, listing, write, write_if_changed
+from buildlib.files import inspect, prune, write, write_if_changed
 from buildlib.inputs import package_folder
 from buildlib.package import Artifact, Metadata
 from buildlib.plan import BuildSpec
@@ -61,6 +61,9 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     inputs = workspace.inputs(spec)
     prefix = package_folder(spec.kernel) + "/"
     files = {path.removeprefix(prefix): _read(spec.kernel.folder / path, workspace) for path in inputs.package}
+    if package.METADATA in files:
+        where = f"{workspace.shown(spec.kernel.folder)}/{prefix}{package.METADATA}"
+        raise StepError(f"{where}: the artifact has a file of this name already; rename this one")
     if "__init__.py" not in files:
         raise StepError(f"{workspace.shown(spec.kernel.folder)}/{prefix}__init__.py: missing; every kernel needs it")
     hashes = {prefix + path: inspect(content, "").sha256 for path, content in files.items()}
@@ -97,8 +100,7 @@ def _lay_out(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
     folder = workspace.work(spec) / "src"
     sources = workspace.inputs(spec).sources
     if folder.is_dir():
-        for stale in set(listing(folder, hidden=True)) - set(sources):
-            (folder / stale).unlink()
+        prune(folder, set(sources))
     workspace.cache.forget(folder)
     hashes = {}
     for path in sources:

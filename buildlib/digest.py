@@ -12,9 +12,9 @@ from typing import assert_never
 import msgspec
 
 from buildlib import variant as variants
-from buildlib.config.model import KernelDepend
+from buildlib.config.model import Framework, KernelDepend, Torch, TorchNoarch, TvmFfi
 from buildlib.plan import BuildSpec
-from buildlib.variant import TorchNoarchVariant, TorchStableAbiVariant, TorchVariant, TvmFfiVariant
+from buildlib.variant import Backend, TorchNoarchVariant, TorchStableAbiVariant, TorchVariant, TvmFfiVariant
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Enough hex digits that two builds of one kernel, which would have to be loaded into one process, do not meet.
@@ -33,7 +33,8 @@ def spec_digest(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
         "general": [general.name, general.version, general.license, general.upstream, general.source],
         "python-depends": python_depends(spec),
         "kernel-depends": kernel_depends(spec),
-        "framework": spec.kernel.framework,
+        "framework": _framework(spec),
+        "archs": archs(spec),
         "components": spec.components,
         "variant": variants.name(spec.variant),
         "toolchain": spec.toolchain.identity if spec.toolchain else None,
@@ -41,6 +42,31 @@ def spec_digest(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
         "inputs": sorted(hashes.items()),
     }
     return hashlib.sha256(msgspec.json.encode(covered, order="sorted")).hexdigest()
+
+
+def _framework(spec: BuildSpec) -> Framework:
+    """The framework's table less what decides about variants only, or is for other backends.
+
+    The variant's name has the versions, and `archs` the rest.
+    """
+    match spec.kernel.framework:
+        case Torch() as torch:
+            return msgspec.structs.replace(torch, minver=None, maxver=None, stable_abi={})
+        case TorchNoarch() as noarch:
+            return msgspec.structs.replace(noarch, cuda_capabilities=(), rocm_archs=())
+        case TvmFfi() as tvm_ffi:
+            return tvm_ffi
+        case _ as unreachable:
+            assert_never(unreachable)
+
+
+def archs(spec: BuildSpec) -> tuple[str, ...]:
+    """The archs that a package without an extension declares for its backend, sorted as strings as upstream does."""
+    framework = spec.kernel.framework
+    if not isinstance(framework, TorchNoarch):
+        return ()
+    of_backend = {Backend.CUDA: framework.cuda_capabilities, Backend.ROCM: framework.rocm_archs}
+    return tuple(sorted(set(of_backend.get(variants.backend(spec.variant), ()))))
 
 
 def extension_id(spec: BuildSpec, digest: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from buildlib.files import listing
+
 
 def discover(root: Path) -> tuple[Path, ...]:
     """The path of `kernels/*/build.toml` for each kernel folder, sorted by the folder's name.
@@ -21,6 +23,4 @@ def discover(root: Path) -> tuple[Path, ...]:
 
 
 def _holds_files(folder: Path) -> bool:
-    if (folder / "build.toml").exists():
-        return True
-    return any(files for path, _, files in os.walk(folder) if "__pycache__" not in path)
+    return (folder / "build.toml").exists() or bool(listing(folder))

@@ -20,7 +20,7 @@ _CLOCK_TICK_NS = 100_000_000
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*(?:include|import)[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 _READS_INCLUDES = frozenset(
-    {".c", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hip", ".hpp", ".hxx", ".inc", ".inl", ".ipp"}
+    {".c", ".c++", ".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hh", ".hip", ".hpp", ".hxx", ".inc", ".inl", ".ipp"}
     | {".m", ".metal", ".mm", ".tpp"}
 )
 # The uses of the extension's name for which registration.h has macros of its own; see that template.
@@ -50,8 +50,9 @@ def inspect(content: bytes, suffix: str) -> FileInfo:
     sha256 = hashlib.sha256(content).hexdigest()
     if suffix.lower() not in _READS_INCLUDES:
         return FileInfo(sha256)
+    text = content.removeprefix(b"\xef\xbb\xbf")
     includes = tuple(
-        dict.fromkeys((kind + name).decode("utf-8", "surrogateescape") for kind, name in _INCLUDE.findall(content))
+        dict.fromkeys((kind + name).decode("utf-8", "surrogateescape") for kind, name in _INCLUDE.findall(text))
     )
     spells_name = b"EXTENSION" in content or b"_EXPAND" in content
     return FileInfo(sha256, includes, spells_name and _NAME.search(_NAME_THROUGH_MACRO.sub(b"", content)) is not None)
@@ -99,7 +100,8 @@ class FileCache:
         """Look again at everything below a folder."""
         key = str(folder)
         self._listings.pop(key, None)
-        for path in [path for path in self._seen if path.startswith(key + "/")]:
+        # A copy first: other threads add to it meanwhile.
+        for path in [path for path in list(self._seen) if path.startswith(key + "/")]:
             self._seen.pop(path, None)
 
     def _look(self, path: str) -> FileInfo:
@@ -159,13 +161,30 @@ def listing(folder: Path, *, hidden: bool = False) -> tuple[str, ...]:
     return tuple(sorted(_walk(str(folder), "", hidden=hidden)))
 
 
+def prune(folder: Path, kept: set[str]) -> None:
+    """Remove the files that are not to be kept; a folder left empty goes too, for a file may take its place."""
+    for stale in set(listing(folder, hidden=True)) - kept:
+        (folder / stale).unlink()
+    for path, _, _ in os.walk(folder, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
+
+
+def _leads_back(entry: os.DirEntry[str]) -> bool:
+    """Whether a link leads to a folder that it is in, so that following it would never end."""
+    if not entry.is_symlink():
+        return False
+    inside = os.path.realpath(os.path.dirname(entry.path))
+    return f"{inside}/".startswith(f"{os.path.realpath(entry.path)}/")
+
+
 def _walk(folder: str, prefix: str, *, hidden: bool) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(".") and not hidden:
                 continue
             if entry.is_dir():
-                if entry.name != "__pycache__":
+                if entry.name != "__pycache__" and not _leads_back(entry):
                     yield from _walk(entry.path, f"{prefix}{entry.name}/", hidden=hidden)
             elif not entry.name.endswith(".pyc"):
                 yield prefix + entry.name

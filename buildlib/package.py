@@ -17,12 +17,11 @@ from pathlib import Path
 import msgspec
 
 from buildlib import variant as variants
-from buildlib.config.model import KernelDepend, TorchNoarch
-from buildlib.digest import builder_version, kernel_depends, python_depends
+from buildlib.config.model import KernelDepend
+from buildlib.digest import archs, builder_version, kernel_depends, python_depends
 from buildlib.files import FileCache, listing
 from buildlib.plan import BuildSpec
 from buildlib.provenance import Provenance
-from buildlib.variant import Backend
 
 METADATA = "metadata.json"
 # What the client's digest leaves out beside bytecode.
@@ -141,12 +140,14 @@ def package(
         python_depends=python_depends(spec),
         kernel_depends=kernel_depends(spec),
         kernels_minver=_MINVER_KERNEL_DEPENDS if kernel_depends(spec) else _MINVER,
-        backend=BackendInfo(type=variants.backend(spec.variant), archs=_archs(spec)),
+        backend=BackendInfo(type=variants.backend(spec.variant), archs=archs(spec) or None),
         kernelyard=Origin(digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
         digest=Digest(
             algorithm="sha256",
-            files={path: _base64(hashlib.sha256(contents[path]).digest()) for path in sorted(contents)},
+            files={
+                path: _base64(hashlib.sha256(contents[path]).digest()) for path in sorted(contents.keys() - _UNDIGESTED)
+            },
         ),
     )
     fresh = work / "package"
@@ -156,15 +157,6 @@ def package(
     _write(fresh / METADATA, msgspec.json.format(msgspec.json.encode(metadata)) + b"\n")
     _swap(fresh, target, work / "replaced")
     return Artifact(folder=target, metadata=metadata)
-
-
-def _archs(spec: BuildSpec) -> tuple[str, ...] | None:
-    """The archs that a package without an extension declares, sorted as strings as upstream writes them."""
-    framework = spec.kernel.framework
-    if not isinstance(framework, TorchNoarch):
-        return None
-    of_backend = {Backend.CUDA: framework.cuda_capabilities, Backend.ROCM: framework.rocm_archs}
-    return tuple(sorted(set(of_backend.get(variants.backend(spec.variant), ())))) or None
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -177,7 +169,12 @@ def _swap(fresh: Path, target: Path, aside: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
         os.rename(target, aside)
-    os.rename(fresh, target)
+    try:
+        os.rename(fresh, target)
+    except OSError:
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(aside, target)
+        raise
     shutil.rmtree(aside, ignore_errors=True)
 
 

@@ -38,10 +38,10 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant that exists but that this machine does not build."""
+    """A variant that exists but that this machine does not build, or a backend that has no variant at all."""
 
     kernel: str
-    variant: Variant
+    variant: Variant | Backend
     reason: str
 
 
@@ -90,7 +90,13 @@ def plan(kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, ho
 def name(entry: Entry) -> str:
     """`<kernel>:<variant>`, or `<kernel>` for one that could not be planned at all."""
     kernel = entry.kernel.key if isinstance(entry, BuildSpec) else entry.kernel
-    return kernel if entry.variant is None else f"{kernel}:{variants.name(entry.variant)}"
+    match entry.variant:
+        case None:
+            return kernel
+        case Backend() as backend:
+            return f"{kernel}:{backend}"
+        case variant:
+            return f"{kernel}:{variants.name(variant)}"
 
 
 def hub_target(kernel: Kernel) -> tuple[str, str] | None:
@@ -119,22 +125,39 @@ def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
 
 def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
     compiled = {BACKENDS[type(component)] for component in kernel.components}
+    found: list[tuple[Variant, Row]] = []
     match kernel.framework:
         case TorchNoarch():
             compiled = set()
         case Torch(stable_abi=stable_abi):
-            for variant, row in _torch_variants(kernel, stable_abi, matrix.torch):
-                if row.compute.backend in compiled:
-                    yield _compiled(kernel, variant, row, host)
+            found = [
+                (variant, row)
+                for variant, row in _torch_variants(kernel, stable_abi, matrix.torch)
+                if row.compute.backend in compiled
+            ]
         case TvmFfi():
             compiled = set(Backend)
-            for row in _declared(kernel, matrix.tvm_ffi):
-                variant = TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform)
-                yield _compiled(kernel, variant, row, host)
+            found = [
+                (TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform), row)
+                for row in _declared(kernel, matrix.tvm_ffi)
+            ]
+    yield from (_compiled(kernel, variant, row, host) for variant, row in found)
+    planned = {row.compute.backend for _, row in found}
     # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
     for backend in dict.fromkeys(kernel.general.backends):
-        if backend not in compiled:
+        if backend in planned:
+            continue
+        if backend in compiled:
+            yield Skipped(kernel=kernel.key, variant=backend, reason=_no_row(kernel, backend))
+        else:
             yield BuildSpec(kernel=kernel, variant=TorchNoarchVariant(backend=backend), components=(), toolchain=None)
+
+
+def _no_row(kernel: Kernel, backend: Backend) -> str:
+    framework = kernel.framework
+    abi = framework.stable_abi.get(backend) if isinstance(framework, Torch) else None
+    newer = f" for the stable ABI of torch {abi}" if abi else ""
+    return f"toolchains/variants.toml has no {backend} variant{newer}"
 
 
 def _declared(kernel: Kernel, rows: Iterable[Row]) -> Iterator[Row]:
@@ -155,9 +178,15 @@ def _torch_variants(
             newest[TorchVariant(torch=row.version, compute=row.compute, platform=row.platform)] = row
         elif row.version >= abi:
             variant = TorchStableAbiVariant(abi=abi, compute=row.compute, platform=row.platform)
-            if variant not in newest or newest[variant].version < row.version:
+            # The newest release, but one that build.toml's own bounds allow comes first.
+            best = newest.get(variant)
+            if best is None or _rank(kernel, best) < _rank(kernel, row):
                 newest[variant] = row
     yield from newest.items()
+
+
+def _rank(kernel: Kernel, row: Row) -> tuple[bool, Version]:
+    return _out_of_bounds(kernel, row) is None, row.version
 
 
 def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:

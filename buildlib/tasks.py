@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -27,6 +27,7 @@ from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
 from buildlib.selection import select
 from buildlib.testing import Outcome
+from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
 TaskDict = dict[str, Any]
@@ -124,6 +125,8 @@ class Session:
     def migrate_tasks(self) -> Iterator[TaskDict]:
         """`migrate:<kernel>` for each build.toml, one that cannot be loaded included: an old edition is such a one."""
         for path in self.paths:
+            if not _can_be_task(path.parent.name):
+                continue
             edition = {"name": "to", "long": "to", "type": int, "default": NEWEST_EDITION, "help": "the edition wanted"}
             doc = f"Rewrite {self.workspace.shown(path)} in another edition."
             yield {"name": path.parent.name, "doc": doc, "params": [edition], "actions": [(_migrate, [path])]}
@@ -184,23 +187,37 @@ def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:
             status, reason = "error", entry.message
     return {
         "kernel": entry.kernel.key if isinstance(entry, BuildSpec) else entry.kernel,
-        "variant": variants.name(variant) if variant else None,
-        "backend": variants.backend(variant) if variant else None,
-        "framework": variants.framework(variant) if variant else None,
+        "variant": variants.name(variant) if variant and not isinstance(variant, Backend) else None,
+        "backend": variant if variant is None or isinstance(variant, Backend) else variants.backend(variant),
+        "framework": variants.framework(variant) if variant and not isinstance(variant, Backend) else None,
         "status": status,
         "reason": reason,
         "digest": digest,
     }
 
 
-def _load(paths: Iterable[Path], root: Path) -> tuple[tuple[Kernel, ...], tuple[Failed, ...]]:
+def _can_be_task(folder: str) -> bool:
+    """Whether a task can be named after a folder: doit reads some characters, and two names are taken."""
+    return folder not in _OWN_TESTS and set(folder).isdisjoint(":=*?[")
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _load(paths: Sequence[Path], root: Path) -> tuple[tuple[Kernel, ...], tuple[Failed, ...]]:
     """Load each build.toml; one that is wrong becomes a failure of its own kernel and stops no other."""
-    kernels, broken = [], []
+    kernels: list[Kernel] = []
+    broken: list[Failed] = []
+    names = {path.parent.name for path in paths}
     for path in paths:
         key = path.parent.name
-        if key in _OWN_TESTS or not set(key).isdisjoint(":=*?["):
+        if not _can_be_task(key):
             message = f"kernels/{key}: a folder of this name cannot be a task of doit; rename it"
-            broken.append(Failed(kernel=re.sub(r"[:=*?[]", "_", key), message=message))
+            taken = {*names, *(failed.kernel for failed in broken), *_OWN_TESTS}
+            broken.append(Failed(kernel=_free_name(re.sub(r"[:=*?[]", "_", key), taken), message=message))
             continue
         try:
             kernels.append(config.load(path))

@@ -51,8 +51,12 @@ def run_kernel(spec: BuildSpec, kernels: tuple[Kernel, ...], workspace: Workspac
     if not tests.is_dir():
         return Outcome(passed=0, skipped=0, reason=f"{workspace.shown(spec.kernel.folder)} has no tests folder")
     shims = _shims(spec, workspace)
-    local = {repo_id: folder for kernel in kernels if (repo_id := kernel.general.hub.repo_id)
-             and (folder := _artifact_of(kernel, spec, workspace))}  # fmt: skip
+    local: dict[str, Path] = {}
+    # The kernel under test comes first, for another version of it may have the same repository.
+    for kernel in (spec.kernel, *kernels):
+        repo_id = kernel.general.hub.repo_id
+        if repo_id and repo_id not in local and (folder := _artifact_of(kernel, spec, workspace)):
+            local[repo_id] = folder
     extra = {
         "LOCAL_KERNELS": ":".join(f"{repo_id}={folder}" for repo_id, folder in local.items()),
         "PYTHONPATH": str(shims),
@@ -129,7 +133,7 @@ def _verdict(status: int, text: str) -> str:
     closing = re.findall(r"^=+ (.*(?:failed|error).*) in [\d.]+s.*=+$", text, re.MULTILINE)
     if status > 0 and closing:
         return str(closing[-1])
-    started = re.findall(r"^(\S+::\S.*?) *(?:PASSED|FAILED|SKIPPED|ERROR|Fatal|$)", text, re.MULTILINE)
+    started = re.findall(r"^(\S+\.py::\S.*?) *(?:PASSED|FAILED|SKIPPED|ERROR|Fatal|$)", text, re.MULTILINE)
     return process.describe(status) + (f" in {started[-1]}" if started else "")
 
 
@@ -155,7 +159,7 @@ def _shims(spec: BuildSpec, workspace: Workspace) -> Path:
 
 def _artifact_of(kernel: Kernel, spec: BuildSpec, workspace: Workspace) -> Path | None:
     """The artifact under test, or of another kernel one for the same backend; None where there is none."""
-    if kernel is spec.kernel:
+    if kernel == spec.kernel:
         return workspace.artifact(spec)
     folder = workspace.artifacts(kernel) / "build"
     if not folder.is_dir():

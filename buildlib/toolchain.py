@@ -8,6 +8,7 @@ toolkit that a CPU build has no use for.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -25,6 +26,7 @@ import tomli
 from buildlib import environment, process
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
+from buildlib.files import write
 from buildlib.variant import Platform, Version
 
 _T = TypeVar("_T")
@@ -190,8 +192,9 @@ def _remembered(settings: Settings, path: str) -> Compiler | None:
             pass  # Not asked yet, or the record is from another version: ask.
     compiler = _ask(settings, path)
     if compiler is not None and lasting:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_bytes(msgspec.json.encode(compiler))
+        # A cache that cannot be written costs the question at the next run, and nothing else.
+        with contextlib.suppress(OSError):
+            write(record, msgspec.json.encode(compiler))
     return compiler
 
 

@@ -18,7 +18,7 @@ class _Struct(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_
     """What all tables have in common."""
 
 
-class KernelDepend(_Struct, frozen=True, kw_only=True):
+class KernelDepend(_Struct, omit_defaults=True, frozen=True, kw_only=True):
     """Another kernel on the Hub, at a version branch or at a revision (exactly one of the two)."""
 
     repo_id: str

@@ -1,0 +1,167 @@
+"""The layout of an artifact, and when a check has to be made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from buildlib import check, package
+from buildlib.check import CheckReport, layout, load
+from buildlib.check.finding import Finding
+from buildlib.config.model import Kernel
+from buildlib.errors import CheckError
+from buildlib.files import FileCache
+from buildlib.package import Artifact
+from buildlib.plan import BuildSpec
+from buildlib.variant import Backend
+from buildlib.workspace import Workspace
+
+from .factories import kernel, noarch, spec, tvm_ffi, write_files
+
+_ID = "_relu_cpu_01234567"
+
+
+def _artifact(made: BuildSpec, workspace: Workspace, *names: str) -> Artifact:
+    extension = None
+    if made.toolchain is not None:
+        extension = write_files(workspace.work(made), {"extension.so": ""}) / "extension.so"
+    return package.package(
+        made,
+        digest="d" * 64,
+        extension_id=_ID,
+        files=dict.fromkeys(names or ("__init__.py", "_ops.py"), b""),
+        extension=extension,
+        provenance=None,
+        work=workspace.work(made),
+        target=workspace.artifact(made),
+    )
+
+
+def _found(made: BuildSpec, artifact: Artifact) -> dict[str, str]:
+    cache = FileCache(Path("/nowhere"))
+    return {finding.where: finding.message for finding in layout.check(made, artifact, cache)}
+
+
+@pytest.mark.parametrize("made", [spec(kernel()), spec(tvm_ffi()), spec(noarch())], ids=["torch", "tvm-ffi", "noarch"])
+def test_a_whole_artifact_has_no_findings(workspace: Workspace, made: BuildSpec) -> None:
+    assert _found(made, _artifact(made, workspace)) == {}
+
+
+_MISSING = "missing, and the client cannot load the kernel without it; build the kernel again"
+
+
+@pytest.mark.parametrize(("kept", "lost"), [("_ops.py", "__init__.py"), ("__init__.py", "_ops.py")])
+def test_a_module_that_the_client_needs(workspace: Workspace, kept: str, lost: str) -> None:
+    made = spec(noarch())
+    assert _found(made, _artifact(made, workspace, kept)) == {lost: _MISSING}
+
+
+@pytest.mark.parametrize(
+    ("made", "extension"),
+    [(spec(kernel()), f"{_ID}.abi3.so"), (spec(tvm_ffi()), f"{_ID}.so")],
+    ids=["torch", "tvm-ffi"],
+)
+def test_the_extension_that_the_client_needs(workspace: Workspace, made: BuildSpec, extension: str) -> None:
+    bare = _artifact(spec(noarch()), workspace)
+    assert _found(made, bare)[extension] == _MISSING
+
+
+def test_a_file_that_the_digest_does_not_know(workspace: Workspace) -> None:
+    made = spec(noarch())
+    artifact = _artifact(made, workspace)
+    write_files(artifact.folder, {"more.py": ""})
+    assert _found(made, artifact) == {"more.py": "not in the digest; build the kernel again"}
+
+
+def test_a_package_of_the_kernels_own_name_inside_of_it(workspace: Workspace) -> None:
+    made = spec(noarch())
+    artifact = _artifact(made, workspace, "__init__.py", "_ops.py", "relu/__init__.py")
+    assert list(_found(made, artifact)) == ["relu"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [noarch(name="gelu"), noarch(version=2), noarch(backends=(Backend.CUDA,))],
+    ids=["name", "version", "backend"],
+)
+def test_metadata_of_something_else(workspace: Workspace, other: Kernel) -> None:
+    made = spec(noarch())
+    foreign = _artifact(spec(other), workspace)
+    assert list(_found(made, foreign)) == ["metadata.json"]
+
+
+# --- the report ---
+
+
+@pytest.fixture
+def checked(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> BuildSpec:
+    """A spec whose artifact has passed its checks; the real load is left out."""
+    monkeypatch.setattr(load, "check", lambda *_: iter(()))
+    made = spec(noarch(folder=workspace.root / "kernels" / "relu"))
+    _artifact(made, workspace)
+    check.check(made, workspace)
+    return made
+
+
+def test_a_report_is_written(workspace: Workspace, checked: BuildSpec) -> None:
+    report = msgspec.json.decode(workspace.report("check", checked).read_bytes(), type=CheckReport)
+    assert (report.kernel, report.variant, report.findings) == ("relu", "torch-cpu", ())
+
+
+def test_what_has_passed_need_not_be_checked_again(workspace: Workspace, checked: BuildSpec) -> None:
+    assert check.up_to_date(checked, workspace)
+
+
+_CHANGES: dict[str, Callable[[Workspace, BuildSpec], object]] = {
+    "no report": lambda workspace, made: workspace.report("check", made).unlink(),
+    "half a report": lambda workspace, made: workspace.report("check", made).write_text("{"),
+    "another artifact": lambda workspace, made: _artifact(made, workspace, "__init__.py", "_ops.py", "more.py"),
+    "a file more": lambda workspace, made: write_files(workspace.artifact(made), {"more.py": ""}),
+    "an altered file": lambda workspace, made: write_files(workspace.artifact(made), {"_ops.py": "altered"}),
+    "no metadata": lambda workspace, made: (workspace.artifact(made) / "metadata.json").unlink(),
+}
+
+
+@pytest.mark.parametrize("change", _CHANGES)
+def test_what_has_changed_since_is_checked_again(workspace: Workspace, checked: BuildSpec, change: str) -> None:
+    _CHANGES[change](workspace, checked)
+    workspace.cache.forget(workspace.build)
+    assert not check.up_to_date(checked, workspace)
+
+
+def test_findings_are_an_error_that_names_all_of_them_and_a_report(
+    workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(workspace.artifact(checked), {"more.py": ""})
+    finding = Finding(check="load", where=".", message="cannot be loaded")
+    monkeypatch.setattr(load, "check", lambda *_: iter((finding,)))
+    with pytest.raises(CheckError) as caught:
+        check.check(checked, workspace)
+    shown = "build/kernels/relu/build/torch-cpu"
+    assert str(caught.value).splitlines() == [
+        f"{shown}/more.py: not in the digest; build the kernel again",
+        f"{shown}/.: cannot be loaded",
+    ]
+    assert len(msgspec.json.decode(workspace.report("check", checked).read_bytes(), type=CheckReport).findings) == 2
+
+
+def test_what_has_findings_is_checked_again(
+    workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finding = Finding(check="load", where=".", message="cannot be loaded")
+    monkeypatch.setattr(load, "check", lambda *_: iter((finding,)))
+    with pytest.raises(CheckError):
+        check.check(checked, workspace)
+    assert not check.up_to_date(checked, workspace)
+
+
+def test_without_an_artifact_it_is_said_how_to_get_one(workspace: Workspace) -> None:
+    made = spec(noarch(folder=workspace.root / "kernels" / "relu"))
+    with pytest.raises(CheckError) as caught:
+        check.check(made, workspace)
+    assert str(caught.value) == (
+        "build/kernels/relu/build/torch-cpu: no artifact that can be read; build it first, 'doit build:relu:torch-cpu'"
+    )

@@ -1,0 +1,168 @@
+"""The one budget of parallel jobs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from buildlib import jobs
+from buildlib.environment import Settings
+from buildlib.jobs import JobServer, budget
+
+from .factories import write_files
+
+_SETTINGS = Settings(cache=Path("/cache"))
+_GB = 1_000_000_000
+
+
+@pytest.fixture
+def server() -> Iterator[JobServer]:
+    """A budget of two."""
+    opened = JobServer(2)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
+
+
+@pytest.fixture
+def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "_free_memory", lambda _: 1000 * _GB)
+
+
+def _fifo(server: JobServer) -> str:
+    return server.environ()["MAKEFLAGS"].rpartition("fifo:")[2]
+
+
+def _free(server: JobServer) -> int:
+    """The jobs that nobody holds, counted as a client would take them, and given back."""
+    fifo = os.open(_fifo(server), os.O_RDWR | os.O_NONBLOCK)
+    try:
+        tokens = os.read(fifo, 100)
+    except BlockingIOError:
+        return 0
+    else:
+        os.write(fifo, tokens)
+        return len(tokens)
+    finally:
+        os.close(fifo)
+
+
+# --- the budget ---
+
+
+def test_max_jobs_decides(tmp_path: Path) -> None:
+    write_files(tmp_path, {"cpu.max": "100000 100000"})
+    assert budget(Settings(cache=tmp_path, max_jobs=64), cgroup=tmp_path) == 64
+
+
+@pytest.mark.parametrize(
+    ("cpu_max", "total"),
+    [
+        (None, 8),
+        ("max 100000", 8),
+        ("400000 100000", 4),
+        ("250000 100000", 2),
+        ("50000 100000", 1),
+        ("1600000 100000", 8),
+        ("", 8),
+        ("garbage", 8),
+    ],
+)
+def test_cpus_of_the_control_group(
+    tmp_path: Path, eight_cpus: None, much_memory: None, cpu_max: str | None, total: int
+) -> None:
+    if cpu_max is not None:
+        write_files(tmp_path, {"cpu.max": f"{cpu_max}\n"})
+    assert budget(_SETTINGS, cgroup=tmp_path) == total
+
+
+@pytest.mark.parametrize(("memory", "total"), [(100 * _GB, 8), (6 * _GB, 4), (_GB, 1), (0, 1), (-_GB, 1), (None, 8)])
+def test_memory_limits_the_jobs(
+    tmp_path: Path, eight_cpus: None, monkeypatch: pytest.MonkeyPatch, memory: int | None, total: int
+) -> None:
+    monkeypatch.setattr(jobs, "_free_memory", lambda _: memory)
+    assert budget(_SETTINGS, cgroup=tmp_path) == total
+
+
+@pytest.mark.parametrize(
+    ("files", "free"),
+    [
+        ({"meminfo": "MemTotal: 9 kB\nMemAvailable:    1000 kB\n"}, 1_024_000),
+        ({"meminfo": "MemAvailable: 1000 kB\n", "memory.max": "700\n", "memory.current": "200\n"}, 500),
+        ({"meminfo": "MemAvailable: 1000 kB\n", "memory.max": "max\n", "memory.current": "200\n"}, 1_024_000),
+        ({"meminfo": "MemAvailable: 1 kB\n", "memory.max": "9000\n", "memory.current": "200\n"}, 1024),
+        ({"memory.max": "200\n", "memory.current": "700\n"}, -500),
+        ({}, None),
+    ],
+    ids=["the machine", "the group", "no limit", "the smaller", "more used than allowed", "unknown"],
+)
+def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:
+    write_files(tmp_path, files)
+    assert jobs._free_memory(tmp_path, tmp_path / "meminfo") == free
+
+
+# --- the job server ---
+
+
+def test_tools_are_told_the_budget_and_the_way_to_it(server: JobServer) -> None:
+    (name, flags), *more = server.environ().items()
+    assert (name, flags, more) == ("MAKEFLAGS", f"-j2 --jobserver-auth=fifo:{_fifo(server)}", [])
+    assert Path(_fifo(server)).is_fifo()
+
+
+def test_a_slot_is_taken_out_of_the_budget_and_given_back(server: JobServer) -> None:
+    counts = [_free(server)]
+    with server.slot():
+        counts.append(_free(server))
+        with server.slot():
+            counts.append(_free(server))
+        counts.append(_free(server))
+    counts.append(_free(server))
+    assert counts == [2, 1, 0, 1, 2]
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, KeyboardInterrupt])
+def test_a_slot_is_given_back_after_a_fault(server: JobServer, fault: type[BaseException]) -> None:
+    with pytest.raises(fault), server.slot():
+        raise fault
+    assert _free(server) == 2
+
+
+def test_threads_share_the_budget(server: JobServer) -> None:
+    lock = threading.Lock()
+    running = 0
+    most = 0
+    # Two that meet here prove that two can run at once; a third would find no slot.
+    meeting = threading.Barrier(2, timeout=30)
+
+    def work() -> None:
+        nonlocal running, most
+        with server.slot():
+            with lock:
+                running += 1
+                most = max(most, running)
+            meeting.wait()
+            with lock:
+                running -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (most, running, _free(server)) == (2, 0, 2)
+
+
+def test_closing_removes_what_was_made() -> None:
+    server = JobServer(1)
+    path = Path(_fifo(server))
+    server.close()
+    assert not path.parent.exists()

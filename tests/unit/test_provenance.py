@@ -1,0 +1,45 @@
+"""The commit that an artifact names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from buildlib import process, provenance
+from buildlib.provenance import Provenance
+
+_FOLDER = Path("/checkout/kernels/relu")
+_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "expected"),
+    [
+        (f"{_COMMIT}\n", "", Provenance(commit=_COMMIT, dirty=False)),
+        (f"{_COMMIT}\n", " M csrc/relu.cpp\n", Provenance(commit=_COMMIT, dirty=True)),
+        (f"{_COMMIT}\n", "?? new.cpp\n", Provenance(commit=_COMMIT, dirty=True)),
+        ("", "?? ./\n", None),
+        (None, None, None),
+        (f"{_COMMIT}\n", None, None),
+    ],
+    ids=["clean", "edited", "a new file", "never committed", "no git", "git fails"],
+)
+def test_provenance(
+    monkeypatch: pytest.MonkeyPatch, log: str | None, status: str | None, expected: Provenance | None
+) -> None:
+    monkeypatch.setattr(process, "output", lambda argv, **_: {"log": log, "status": status}[argv[1]])
+    assert provenance.of(_FOLDER, {}) == expected
+
+
+def test_only_the_kernels_folder_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[list[str], object]] = []
+
+    def output(argv: Sequence[str], *, env: object, cwd: object) -> str:
+        asked.append((list(argv[-2:]), cwd))
+        return ""
+
+    monkeypatch.setattr(process, "output", output)
+    provenance.of(_FOLDER, {})
+    assert asked == [(["--", "."], _FOLDER)] * 2
