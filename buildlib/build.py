@@ -28,6 +28,22 @@ from buildlib.workspace import Workspace
 _LOG_TAIL = 40
 
 
+# Stands for the extension's name in texts that are rendered once for all contents.
+_NAME = "kernelyard_extension_name"
+
+
+class _Rendered(msgspec.Struct, frozen=True, kw_only=True):
+    """What a spec is rendered to, less its content: `project` by path, and in `named` the texts that hold `_NAME`.
+
+    Kept in the work folder under a key of all that it depends on: an edit of a source then needs no Jinja, whose import
+    alone would be a good part of the time that the builder adds to the compiler's.
+    """
+
+    key: str
+    project: dict[str, str]
+    named: dict[str, str]
+
+
 class _Configured(msgspec.Struct, frozen=True, kw_only=True):
     """What a CMake build folder was configured with; on any difference it is made anew."""
 
@@ -70,10 +86,12 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     hashes |= _lay_out(spec, workspace)
     digest = spec_digest(spec, hashes)
     name = extension_id(spec, digest)
+    rendered = _render(spec, workspace)
+    named = {path: text.replace(_NAME, name) for path, text in rendered.named.items()}
+    files["_ops.py"] = named.pop("_ops.py").encode()
     extension = None
     if spec.toolchain is not None:
-        extension = _compile(spec, spec.toolchain, workspace, name)
-    files["_ops.py"] = render.ops_module(spec, name).encode()
+        extension = _compile(spec, spec.toolchain, workspace, rendered.project, named)
     return package.package(
         spec,
         digest=digest,
@@ -91,8 +109,10 @@ def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> 
     recorded = metadata.provenance.kernel
     if recorded is not None and not recorded.dirty:
         return False
-    now = provenance.of(spec.kernel.folder, environment.child(workspace.settings))
-    return now is not None and not now.dirty
+    changed = workspace.changed_kernels
+    if changed is None or spec.kernel.key in changed:
+        return False
+    return recorded is not None or provenance.of(spec.kernel.folder, environment.child(workspace.settings)) is not None
 
 
 def _lay_out(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
@@ -121,12 +141,30 @@ def _read(path: Path, workspace: Workspace) -> bytes:
         raise StepError(f"{workspace.shown(path)}: cannot be read ({error.strerror}); restore it") from None
 
 
-def _compile(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, name: str) -> Path:
-    """The extension's library, compiled and linked."""
+def _render(spec: BuildSpec, workspace: Workspace) -> _Rendered:
+    inputs = workspace.inputs(spec)
+    key = f"{spec_digest(spec, {})} {sorted(inputs.spell_name)}"
+    record = workspace.work(spec) / "rendered.json"
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        known = msgspec.json.decode(record.read_bytes(), type=_Rendered)
+        if known.key == key:
+            return known
+    project, named = {}, {"_ops.py": render.ops_module(spec, _NAME)}
+    if spec.toolchain is not None:
+        project = render.project(spec, inputs)
+        named |= render.extension_name(spec, _NAME)
+    rendered = _Rendered(key=key, project=project, named=named)
+    write(record, msgspec.json.encode(rendered))
+    return rendered
+
+
+def _compile(
+    spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, project: dict[str, str], named: dict[str, str]
+) -> Path:
+    """The extension's library, compiled and linked; `project` decides about configuring, `named` does not."""
     work = workspace.work(spec)
-    rendered = render.project(spec, workspace.inputs(spec))
-    changed = [write_if_changed(work / path, text.encode()) for path, text in rendered.items()]
-    for path, text in render.extension_name(spec, name).items():
+    changed = [write_if_changed(work / path, text.encode()) for path, text in project.items()]
+    for path, text in named.items():
         write_if_changed(work / path, text.encode())
     with workspace.jobs.slot():
         _configure(spec, toolchain, workspace, changed=any(changed))

@@ -20,6 +20,17 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     dirty: bool
 
 
+def changed(folder: Path, env: Mapping[str, str]) -> frozenset[str] | None:
+    """The names in `folder` below which something differs from the last commit, or None outside of git."""
+    argv = ["git", "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--", "."]
+    status = process.output(argv, cwd=folder, env=env)
+    prefix = process.output(["git", "rev-parse", "--show-prefix"], cwd=folder, env=env)
+    if status is None or prefix is None:
+        return None
+    paths = (entry[3:] for entry in status.split("\0") if entry)
+    return frozenset(path.removeprefix(prefix.rstrip("\n")).partition("/")[0] for path in paths)
+
+
 def of(folder: Path, env: Mapping[str, str]) -> Provenance | None:
     """The provenance of a kernel's folder, or None outside of git and before the first commit of the folder."""
     commit = process.output(["git", "log", "-1", "--format=%H", "--", "."], cwd=folder, env=env)

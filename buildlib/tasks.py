@@ -83,11 +83,10 @@ class Session:
     def build_tasks(self) -> Iterator[TaskDict]:
         """`build:<kernel>:<variant>` for everything in the plan, skipped and failed included, and `build:<kernel>`."""
         for spec in self.plan.specs:
-            shown = self.workspace.shown(self.workspace.artifact(spec))
             yield {
-                **_task(spec.name, f"Build {shown}.", build.build, spec, self.workspace),
+                **_task(spec.name, f"Build the artifact {spec.name}.", build.build, spec, self.workspace),
                 "uptodate": [(build.up_to_date, [spec, self.workspace])],
-                "clean": [(_remove, [self._generated(spec)])],
+                "clean": [(_clean, [spec, self.workspace])],
             }
         for skipped in self.plan.skipped:
             meta = {"skipped": skipped.reason}
@@ -99,9 +98,8 @@ class Session:
     def check_tasks(self) -> Iterator[TaskDict]:
         """`check:<kernel>:<variant>` for each artifact, and `check:<kernel>`."""
         for spec in self.plan.specs:
-            shown = self.workspace.shown(self.workspace.artifact(spec))
             yield {
-                **_task(spec.name, f"Check {shown}.", check.check, spec, self.workspace),
+                **_task(spec.name, f"Check the artifact {spec.name}.", check.check, spec, self.workspace),
                 "uptodate": [(check.up_to_date, [spec, self.workspace])],
                 "task_dep": [f"build:{spec.name}"],
             }
@@ -114,11 +112,12 @@ class Session:
             if folder.is_dir():
                 log = self.workspace.build / "logs" / f"test-{name}.log"
                 yield _task(name, f"Run the builder's {name} tests.", testing.run_own, folder, log, self.workspace)
+        used = {kernel.key: [other.key for other in testing.uses(kernel, self.kernels)] for kernel in self.kernels}
         for spec in self.plan.specs:
-            doc = f"Run the tests of {self.workspace.shown(spec.kernel.folder)}."
+            doc = f"Test the artifact {spec.name}."
             yield {
-                **_task(spec.name, doc, testing.run_kernel, spec, self.kernels, self.workspace),
-                "task_dep": [f"build:{spec.name}"],
+                **_task(spec.name, doc, testing.run_kernel, spec, self.plan.specs, self.workspace),
+                "task_dep": [f"build:{spec.name}", *(f"build:{other}" for other in used[spec.kernel.key])],
             }
         yield from self._groups("test", "Test")
 
@@ -152,11 +151,6 @@ class Session:
                 members.setdefault(entry.kernel, []).append(f"build:{plan.name(entry)}")
         for kernel, names in sorted(members.items()):
             yield {"name": kernel, "actions": None, "task_dep": names, "doc": f"{verb} all variants of {kernel}."}
-
-    def _generated(self, spec: BuildSpec) -> list[Path]:
-        workspace = self.workspace
-        logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
-        return [workspace.work(spec), workspace.artifact(spec), logs, reports]
 
 
 def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, object]]:
@@ -285,11 +279,11 @@ def _fail(message: str) -> None:
     raise ConfigError(message)
 
 
-def _remove(paths: list[Path], dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
-    if dryrun:
-        return
-    for path in paths:
-        shutil.rmtree(path, ignore_errors=True)
+def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
+    logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
+    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports):
+        if not dryrun:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 class Reporter:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -15,12 +16,24 @@ from buildlib import environment, package, process
 from buildlib import variant as variants
 from buildlib.config.model import Kernel
 from buildlib.errors import StepError
+from buildlib.files import listing
 from buildlib.plan import BuildSpec
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
 # pytest's exit status for a run that selected no test.
 _NOTHING_COLLECTED = 5
+
+
+# What a driver makes when there is a device for it; a backend that is not here needs none.
+_DEVICE_NODES = {
+    Backend.CUDA: ("/dev/nvidiactl", "/dev/dxg"),
+    Backend.ROCM: ("/dev/kfd",),
+    Backend.XPU: ("/dev/dri",),
+    Backend.NEURON: ("/dev/neuron0",),
+    Backend.TPU: ("/dev/accel0", "/dev/vfio/0"),
+    Backend.CANN: ("/dev/davinci_manager",),
+}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,25 +51,38 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.passed} passed" + (f", {self.skipped} skipped" if self.skipped else "")
 
 
-def run_kernel(spec: BuildSpec, kernels: tuple[Kernel, ...], workspace: Workspace) -> Outcome:
+def uses(kernel: Kernel, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
+    """The other kernels whose repositories a kernel's tests name: they must be built before it is tested."""
+    tests = kernel.folder / "tests"
+    others = {other.general.hub.repo_id: other for other in kernels if other != kernel and other.general.hub.repo_id}
+    if not others or not tests.is_dir():
+        return
+    text = b"\n".join((tests / path).read_bytes() for path in listing(tests) if path.endswith(".py"))
+    yield from (other for repo_id, other in others.items() if repo_id and repo_id.encode() in text)
+
+
+def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:
     """Run a kernel's tests on one variant's artifact.
 
-    The client is pointed at the variant's folder itself, so it cannot choose another; the other kernels' artifacts can
-    be loaded too, for tests that combine kernels.
+    The client is pointed at the variant's folder itself, so it cannot choose another. The artifacts of other kernels in
+    `specs` can be loaded too, for tests that combine kernels: those for the same backend.
 
     Raises:
         StepError: a test failed, or the process crashed.
     """
     tests = spec.kernel.folder / "tests"
+    if reason := _no_device(spec):
+        return Outcome(passed=0, skipped=0, reason=reason)
     if not tests.is_dir():
         return Outcome(passed=0, skipped=0, reason=f"{workspace.shown(spec.kernel.folder)} has no tests folder")
     shims = _shims(spec, workspace)
     local: dict[str, Path] = {}
     # The kernel under test comes first, for another version of it may have the same repository.
-    for kernel in (spec.kernel, *kernels):
-        repo_id = kernel.general.hub.repo_id
-        if repo_id and repo_id not in local and (folder := _artifact_of(kernel, spec, workspace)):
-            local[repo_id] = folder
+    for each in (spec, *specs):
+        repo_id = each.kernel.general.hub.repo_id
+        same = variants.backend(each.variant) is variants.backend(spec.variant)
+        if repo_id and same and (each is spec or package.read(workspace.artifact(each))):
+            local.setdefault(repo_id, workspace.artifact(each))
     extra = {
         "LOCAL_KERNELS": ":".join(f"{repo_id}={folder}" for repo_id, folder in local.items()),
         "PYTHONPATH": str(shims),
@@ -157,15 +183,10 @@ def _shims(spec: BuildSpec, workspace: Workspace) -> Path:
     return folder
 
 
-def _artifact_of(kernel: Kernel, spec: BuildSpec, workspace: Workspace) -> Path | None:
-    """The artifact under test, or of another kernel one for the same backend; None where there is none."""
-    if kernel == spec.kernel:
-        return workspace.artifact(spec)
-    folder = workspace.artifacts(kernel) / "build"
-    if not folder.is_dir():
-        return None
-    for artifact in sorted(folder.iterdir()):
-        metadata = package.read(artifact)
-        if metadata is not None and metadata.backend.type == variants.backend(spec.variant):
-            return artifact
-    return None
+def _no_device(spec: BuildSpec) -> str | None:
+    """Why a variant's tests cannot run here: a test that fails for want of a device says nothing about the kernel."""
+    backend = variants.backend(spec.variant)
+    if backend is Backend.METAL:
+        return None if sys.platform == "darwin" else "no metal device on this machine"
+    nodes = _DEVICE_NODES.get(backend, ())
+    return f"no {backend} device on this machine" if nodes and not any(map(os.path.exists, nodes)) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -96,13 +97,19 @@ class Torch(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
 
     def library(self) -> Library:
-        include = self.root / "include"
-        return Library(
-            name="torch",
-            version=self.version,
-            includes=(str(include), str(include / "torch/csrc/api/include")),
-            libraries=tuple(str(self.root / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so")),
-        )
+        """What a CPU extension compiles and links against: no more than every flavour of the release has."""
+        return _torch_library(self)
+
+
+@functools.cache
+def _torch_library(torch: Torch) -> Library:
+    include = torch.root / "include"
+    return Library(
+        name="torch",
+        version=torch.version,
+        includes=(str(include), str(include / "torch/csrc/api/include")),
+        libraries=tuple(str(torch.root / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so")),
+    )
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):

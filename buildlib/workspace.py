@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+from buildlib import environment, provenance
 from buildlib import variant as variants
 from buildlib.config.model import Kernel
 from buildlib.digest import spec_digest
@@ -74,6 +75,11 @@ class Workspace:
             info = self.cache.get(f"{spec.kernel.folder}/{path}")
             hashes[path] = info.sha256 if info else "missing"
         return spec_digest(spec, hashes)
+
+    @cached_property
+    def changed_kernels(self) -> frozenset[str] | None:
+        """The kernels whose folders differ from the last commit, or None outside of git; asked once in a run."""
+        return provenance.changed(self.root / "kernels", environment.child(self.settings))
 
     def look_again(self, kernel: Kernel) -> None:
         """Forget what was seen of a kernel's files: they may have been edited since."""

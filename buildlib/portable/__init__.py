@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import filelock
 import msgspec
 
 from buildlib import environment
@@ -56,6 +55,9 @@ def stand_ins(compiler: Compiler, ceilings: Mapping[str, str], settings: Setting
     folder = settings.cache / "portable" / key[:16]
     if folder.is_dir():
         return folder
+    # Imported here because only the first build of all needs it.
+    import filelock  # noqa: PLC0415
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(folder.with_suffix(".lock")):
         if folder.is_dir():

@@ -90,3 +90,12 @@ def test_generated_help_for_authors_is_current(yard: Yard) -> None:
     assert yard.doit("schema").status == 0
     for name in ("kernels/build.schema.json", "docs/build-toml.md"):
         assert (yard.root / name).read_text() == (ROOT / name).read_text()
+
+
+def test_a_kernel_that_tests_load_is_built_first(yard: Yard) -> None:
+    yard.add("answer", "used", rename=lambda text: text.replace("test/answer", "test/used"))
+    tests = yard.add("answer") / "tests" / "test_answer.py"
+    tests.write_text(tests.read_text().replace("test/answer", "test/used"))
+    result = yard.doit("test:answer")
+    assert result.status == 0, result.out
+    assert "build:used:tvm-ffi01-cpu-x86_64-linux" in result.ran()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from buildlib import build, process
+from buildlib import build, process, render
 from buildlib.config.model import Kernel, Torch
 from buildlib.errors import StepError
 from buildlib.plan import BuildSpec
@@ -248,6 +248,19 @@ def test_a_failed_configure_is_tried_again(workspace: Workspace, tools: _Tools, 
     assert tools.steps == ["cmake", "cmake", "ninja"]
 
 
+def test_a_failed_configure_of_another_flag_is_tried_again(
+    workspace: Workspace, tools: _Tools, made: BuildSpec
+) -> None:
+    build.build(made, workspace)
+    other = spec(_kernel(workspace, cxx_flags=("-O1",)))
+    tools.fails["cmake"] = (1, "CMake Error\n")
+    with pytest.raises(StepError):
+        build.build(other, workspace)
+    tools.fails.clear()
+    build.build(other, workspace)
+    assert tools.steps == ["cmake", "ninja", "cmake", "cmake", "ninja"]
+
+
 # --- what is said when it fails ---
 
 
@@ -306,31 +319,113 @@ def test_a_package_without_init_is_refused(workspace: Workspace, tools: _Tools, 
     assert str(caught.value) == "kernels/relu/torch-ext/relu/__init__.py: missing; every kernel needs it"
 
 
+def test_a_package_with_a_metadata_json_of_its_own_is_refused(
+    workspace: Workspace, tools: _Tools, made: BuildSpec
+) -> None:
+    _edit(made, "torch-ext/relu/metadata.json", "{}")
+    with pytest.raises(StepError) as caught:
+        build.build(made, workspace)
+    assert str(caught.value) == (
+        "kernels/relu/torch-ext/relu/metadata.json: the artifact has a file of this name already; rename this one"
+    )
+
+
 # --- provenance ---
 
 
+def _git(status: str | None, *, commit: str = "0" * 40) -> Callable[..., str | None]:
+    """Answers as git does; `status` are the changes of the checkout, or None where it is none."""
+    answers = {"log": commit, "status": status, "rev-parse": "kernels/\n"}
+    return lambda argv, **_: None if status is None else answers[argv[1]]
+
+
 @pytest.mark.parametrize(
-    ("built_with", "now", "expected"),
+    ("before", "now", "expected"),
     [
-        (" M a\n", "", False),
-        (" M a\n", " M b\n", True),
-        ("", " M a\n", True),
+        (" M kernels/relu/a\0", "", False),
+        (" M kernels/relu/a\0", " M kernels/gelu/a\0", False),
+        (" M kernels/relu/a\0", " M kernels/relu/b\0", True),
+        ("", " M kernels/relu/a\0", True),
         ("", "", True),
+        (None, None, True),
+        (" M kernels/relu/a\0", None, True),
+        (None, "", False),
     ],
-    ids=["committed since", "still dirty", "was clean", "is clean"],
+    ids=[
+        "committed since",
+        "dirt elsewhere",
+        "still dirty",
+        "was clean",
+        "clean",
+        "no git",
+        "git is gone",
+        "git is new",
+    ],
 )
 def test_an_artifact_of_uncommitted_sources_is_made_again_once_they_are_committed(
     workspace: Workspace,
     tools: _Tools,
     made: BuildSpec,
     monkeypatch: pytest.MonkeyPatch,
-    built_with: str,
-    now: str,
+    before: str | None,
+    now: str | None,
     *,
     expected: bool,
 ) -> None:
-    status = built_with
-    monkeypatch.setattr(process, "output", lambda argv, **_: {"log": "0" * 40, "status": status}[argv[1]])
+    monkeypatch.setattr(process, "output", _git(before))
     build.build(made, workspace)
-    status = now
+    monkeypatch.setattr(process, "output", _git(now))
     assert build.up_to_date(made, workspace) is expected
+
+
+def test_a_kernel_that_was_never_committed_is_up_to_date(
+    workspace: Workspace, tools: _Tools, made: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As one in a folder that git ignores: there is no commit that its artifact could name.
+    monkeypatch.setattr(process, "output", _git("", commit=""))
+    build.build(made, workspace)
+    assert build.up_to_date(made, workspace)
+
+
+# --- what is rendered is kept ---
+
+
+def test_an_edit_renders_nothing_again(
+    workspace: Workspace, tools: _Tools, made: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.build(made, workspace)
+    rendered: list[str] = []
+    monkeypatch.setattr(render, "_render", lambda template, _: rendered.append(template))
+    _edit(made, "csrc/relu.cpp", "edited")
+    artifact = build.build(made, workspace)
+    named = (workspace.work(made) / "gen/extension_name.h").read_text()
+    assert (rendered, artifact.metadata.id in named) == ([], True)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda made: _edit(made, "csrc/relu.cpp", "TORCH_LIBRARY(TORCH_EXTENSION_NAME, m) {}"),
+        lambda made: _edit(made, "csrc/relu.h", "TORCH_LIBRARY(TORCH_EXTENSION_NAME, m) {}"),
+    ],
+    ids=["source", "header"],
+)
+def test_a_source_that_comes_to_spell_the_name_is_configured_for_it(
+    workspace: Workspace, tools: _Tools, made: BuildSpec, edit: Callable[[BuildSpec], None]
+) -> None:
+    build.build(made, workspace)
+    edit(made)
+    build.build(made, workspace)
+    assert tools.steps == ["cmake", "ninja", "cmake", "ninja"]
+    assert '"../gen/extension_name.h"' in (workspace.work(made) / "CMakeLists.txt").read_text()
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"key": "other", "project": {}, "named": {}}'])
+def test_what_was_rendered_is_rendered_again_where_it_is_not_understood(
+    workspace: Workspace, tools: _Tools, made: BuildSpec, content: str
+) -> None:
+    build.build(made, workspace)
+    write_files(workspace.work(made), {"rendered.json": content})
+    before = (workspace.work(made) / "CMakeLists.txt").read_bytes()
+    build.build(made, workspace)
+    assert (workspace.work(made) / "CMakeLists.txt").read_bytes() == before

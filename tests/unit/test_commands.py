@@ -56,7 +56,7 @@ def test_a_second_run_says_what_it_waits_for_and_waits(tmp_path: Path, monkeypat
     with commands._alone(lock):
         second.start()
         # It says so before it waits.
-        told = stderr.written.wait(30)
+        told = stderr.written.wait(300)
         order.append("first")
     second.join()
     assert (told, stderr.said, order) == (

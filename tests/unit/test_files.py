@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from buildlib import files
-from buildlib.files import FileCache, inspect, listing, write, write_if_changed
+from buildlib.files import FileCache, inspect, listing, prune, write, write_if_changed
 
 from .factories import write_files
 
@@ -338,3 +338,13 @@ def test_listing_ends_where_a_link_leads_back(tmp_path: Path) -> None:
     write_files(tmp_path, {"kernel/a.h": "", "kernel/sub/b.h": ""})
     (tmp_path / "kernel/sub/up").symlink_to("..", target_is_directory=True)
     assert listing(tmp_path / "kernel") == ("a.h", "sub/b.h")
+
+
+# --- prune ---
+
+
+def test_prune_keeps_what_it_is_told_to_and_no_empty_folder(tmp_path: Path) -> None:
+    write_files(tmp_path, dict.fromkeys(("a/kept.h", "a/stale.h", "b/c/stale.h", ".hidden", "stale.h"), ""))
+    prune(tmp_path, {"a/kept.h"})
+    left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
+    assert left == ["a", "a/kept.h"]

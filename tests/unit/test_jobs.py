@@ -141,7 +141,7 @@ def test_threads_share_the_budget(server: JobServer) -> None:
     running = 0
     most = 0
     # Two that meet here prove that two can run at once; a third would find no slot.
-    meeting = threading.Barrier(2, timeout=30)
+    meeting = threading.Barrier(2, timeout=300)
 
     def work() -> None:
         nonlocal running, most
@@ -153,11 +153,12 @@ def test_threads_share_the_budget(server: JobServer) -> None:
             with lock:
                 running -= 1
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
+    # A slot that is lost would let them wait for ever; as daemons they cannot keep the test run from ending.
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(300)
     assert (most, running, _free(server)) == (2, 0, 2)
 
 

@@ -43,3 +43,22 @@ def test_only_the_kernels_folder_is_asked_about(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(process, "output", output)
     provenance.of(_FOLDER, {})
     assert asked == [(["--", "."], _FOLDER)] * 2
+
+
+@pytest.mark.parametrize(
+    ("status", "prefix", "names"),
+    [
+        ("", "kernels/\n", frozenset()),
+        (" M kernels/relu/csrc/relu.cpp\0", "kernels/\n", frozenset({"relu"})),
+        ("?? kernels/a b/größe.h\0 D kernels/relu/x\0", "kernels/\n", frozenset({"a b", "relu"})),
+        (" M more/kernels/relu/x\0", "more/kernels/\n", frozenset({"relu"})),
+        (None, "kernels/\n", None),
+        ("", None, None),
+    ],
+    ids=["clean", "edited", "new and deleted", "a deeper checkout", "git fails", "no git"],
+)
+def test_changed_kernels(
+    monkeypatch: pytest.MonkeyPatch, status: str | None, prefix: str | None, names: frozenset[str] | None
+) -> None:
+    monkeypatch.setattr(process, "output", lambda argv, **_: {"status": status, "rev-parse": prefix}[argv[1]])
+    assert provenance.changed(_FOLDER.parent, {}) == names

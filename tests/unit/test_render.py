@@ -283,6 +283,20 @@ def test_a_source_of_two_components_is_compiled_once_with_what_both_say() -> Non
     assert (_includes(text, "a.cpp"), _options(text, "a.cpp")[1:]) == (["x", "y", "z"], ["-1", "-same", "-same", "-2"])
 
 
+_X86_FLAGS = ("-mavx2", "-mavx512f", "-msse4.2", "-mfma", "-mf16c", "-mbmi2")
+_ANY_FLAGS = ("-O2", "-march=armv8.2-a", "-mcpu=generic", "-mno-outline-atomics", "-DX=-mavx2")
+
+
+@pytest.mark.parametrize(
+    ("platform", "flags"),
+    [(Platform.X86_64_LINUX, (*_X86_FLAGS, *_ANY_FLAGS)), (Platform.AARCH64_LINUX, _ANY_FLAGS)],
+)
+def test_flags_of_x86_do_not_reach_another_processors_compiler(platform: Platform, flags: tuple[str, ...]) -> None:
+    planned = kernel(Torch(), cpu("a.cpp", cxx_flags=(*_X86_FLAGS, *_ANY_FLAGS)))
+    made = spec(planned, matrix=Matrix(torch=(row("2.13", "cpu", platform),)), on=host(platform=platform))
+    assert _options(_cmake(made), "a.cpp")[1:] == list(flags)
+
+
 def test_folders_that_are_always_searched() -> None:
     assert _arguments(_cmake(_of(cpu("a.cpp"))), "target_include_directories(extension PRIVATE") == [
         "gen/torch-ext",

@@ -16,7 +16,7 @@ from doit.task import Task
 from buildlib import plan as planning
 from buildlib import tasks, toolchain
 from buildlib.config.grammar import NEWEST_EDITION
-from buildlib.config.model import Kernel
+from buildlib.config.model import Hub, Kernel
 from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, SelectionError, StepError
 from buildlib.matrix import Matrix
@@ -26,7 +26,7 @@ from buildlib.testing import Outcome
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
-from .factories import HOST, cpu, cuda, kernel, noarch, row, write_files
+from .factories import HOST, cpu, cuda, kernel, noarch, row, tvm_ffi, write_files
 
 _MATRIX = Matrix(torch=(row("2.13"), row("2.13", "cu130")))
 _CPU, _CUDA = "torch213-cxx11-cpu-x86_64-linux", "torch213-cxx11-cu130-x86_64-linux"
@@ -130,6 +130,15 @@ def test_a_kernel_that_cannot_be_planned_is_a_task_that_says_why(session: Sessio
 def test_the_builders_own_tests_are_tasks_where_they_are(workspace: Workspace, name: str) -> None:
     (workspace.root / "tests" / name).mkdir(parents=True)
     assert sorted(_tasks(_session(workspace), "test")) == ["test", f"test:{name}"]
+
+
+def test_kernels_that_tests_use_are_built_before(workspace: Workspace) -> None:
+    tested, used = (
+        noarch(folder=workspace.root / "kernels" / name, hub=Hub(repo_id=f"org/{name}")) for name in ("relu", "silu")
+    )
+    write_files(tested.folder, {"tests/test_it.py": 'get_kernel("org/silu")'})
+    task = _tasks(_session(workspace, tested, used), "test")["test:relu:torch-cpu"]
+    assert task.task_dep == ["build:relu:torch-cpu", "build:silu"]
 
 
 # --- loading ---
@@ -262,9 +271,9 @@ def test_a_dry_clean_removes_nothing(session: Session) -> None:
     assert (session.workspace.build / path).exists()
 
 
-def test_cleaning_what_was_never_built_is_no_error(tmp_path: Path) -> None:
-    tasks._remove([tmp_path / "never"], dryrun=False)
-    assert list(tmp_path.iterdir()) == []
+def test_cleaning_what_was_never_built_is_no_error(session: Session) -> None:
+    _tasks(session, "build")[f"build:relu:{_CPU}"].clean(io.StringIO(), False)  # noqa: FBT003 - doit's signature
+    assert not session.workspace.build.exists()
 
 
 # --- the matrix for CI ---
@@ -310,6 +319,19 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
             "digest": False,
         },
     ]
+
+
+def test_matrix_has_a_row_for_a_backend_without_any_variant(workspace: Workspace) -> None:
+    (row,) = matrix_rows(_session(workspace, tvm_ffi(backends=(Backend.METAL,))), [])
+    assert row == {
+        "kernel": "relu",
+        "variant": None,
+        "backend": "metal",
+        "framework": None,
+        "status": "skip",
+        "reason": "toolchains/variants.toml has no metal variant",
+        "digest": None,
+    }
 
 
 def test_matrix_digest_is_that_of_the_build(session: Session) -> None:

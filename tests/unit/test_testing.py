@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from buildlib import package, testing
@@ -174,14 +176,44 @@ def _run(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, child: _Pytest, made: BuildSpec, *kernels: Kernel
 ) -> Outcome:
     monkeypatch.setattr(workspace.processes, "run", child.run)
-    return testing.run_kernel(made, kernels or (made.kernel,), workspace)
+    monkeypatch.setattr(testing, "_DEVICE_NODES", {})
+    return testing.run_kernel(made, plan(*kernels).specs, workspace)
 
 
 def test_a_kernel_without_tests_is_not_tested(workspace: Workspace) -> None:
     bare = spec(noarch(folder=workspace.root / "kernels" / "relu"))
-    assert testing.run_kernel(bare, (bare.kernel,), workspace).summary == (
-        "not tested: kernels/relu has no tests folder"
+    assert testing.run_kernel(bare, (), workspace).summary == ("not tested: kernels/relu has no tests folder")
+
+
+@pytest.mark.parametrize(
+    ("backend", "nodes", "tested"),
+    [
+        (Backend.CPU, (), True),
+        (Backend.CUDA, ("/dev/nvidiactl",), True),
+        (Backend.CUDA, (), False),
+        (Backend.ROCM, ("/dev/nvidiactl",), False),
+        (Backend.METAL, (), False),
+    ],
+)
+def test_a_variant_is_tested_where_its_device_is(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, backend: Backend, nodes: tuple[str, ...], *, tested: bool
+) -> None:
+    exists = os.path.exists
+    monkeypatch.setattr(
+        os.path, "exists", lambda path: path in nodes if str(path).startswith("/dev/") else exists(path)
     )
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(workspace.processes, "run", _Pytest().run)
+    outcome = testing.run_kernel(spec(_in(workspace, "relu", backends=(backend,))), (), workspace)
+    assert outcome.summary == ("1 passed" if tested else f"not tested: no {backend} device on this machine")
+
+
+def test_kernels_that_tests_name_are_found(workspace: Workspace) -> None:
+    tested, used, other, nameless = (_in(workspace, name) for name in ("relu", "gelu", "silu", "none"))
+    nameless = msgspec.structs.replace(nameless, general=msgspec.structs.replace(nameless.general, hub=Hub()))
+    (tested.folder / "tests" / "test_it.py").write_text('get_kernel("org/gelu", version=1), get_kernel("org/relu")')
+    assert list(testing.uses(tested, (tested, used, other, nameless))) == [used]
+    assert list(testing.uses(used, (tested, used, other, nameless))) == []
 
 
 def test_tests_run_in_the_kernels_folder_and_are_counted(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +245,7 @@ def test_other_kernels_are_there_for_the_same_backend(workspace: Workspace, monk
         _make(workspace, each)
     child = _Pytest()
     made = plan(tested).specs[1]
-    _run(workspace, monkeypatch, child, made, tested, other, unbuilt)
+    _run(workspace, monkeypatch, child, made, *plan(tested, other, unbuilt).specs)
     assert child.env["LOCAL_KERNELS"].split(":") == [
         f"org/relu={workspace.artifact(made)}",
         f"org/gelu={workspace.root}/build/kernels/gelu/build/torch-cuda",
@@ -230,7 +262,7 @@ def test_another_version_of_the_kernel_does_not_take_its_place(
     found = []
     for tested in (first, second):
         child = _Pytest()
-        _run(workspace, monkeypatch, child, spec(tested), first, second)
+        _run(workspace, monkeypatch, child, spec(tested), *plan(first, second).specs)
         found.append(child.env["LOCAL_KERNELS"])
     assert found == [f"org/relu={workspace.artifact(spec(tested))}" for tested in (first, second)]
 
@@ -256,6 +288,71 @@ def test_a_cpu_variant_sees_no_gpu(
     made = plan(_in(workspace, "relu", backends=(Backend.CPU, Backend.CUDA))).specs[index]
     _run(workspace, monkeypatch, child, made)
     assert child.env.get("CUDA_VISIBLE_DEVICES") == visible
+
+
+@pytest.mark.parametrize(
+    ("backend", "node", "reason"),
+    [
+        (Backend.CPU, None, None),
+        (Backend.CUDA, None, "no cuda device on this machine"),
+        (Backend.CUDA, "/dev/nvidiactl", None),
+        (Backend.CUDA, "/dev/kfd", "no cuda device on this machine"),
+        (Backend.ROCM, "/dev/kfd", None),
+        (Backend.XPU, None, "no xpu device on this machine"),
+        (Backend.NEURON, None, "no neuron device on this machine"),
+        (Backend.TPU, None, "no tpu device on this machine"),
+        (Backend.CANN, None, "no cann device on this machine"),
+    ],
+)
+def test_a_variant_whose_device_is_not_there_is_not_tested(
+    monkeypatch: pytest.MonkeyPatch, backend: Backend, node: str | None, reason: str | None
+) -> None:
+    monkeypatch.setattr("buildlib.testing.os.path.exists", lambda path: path == node)
+    assert testing._no_device(spec(noarch(backends=(backend,)))) == reason
+
+
+@pytest.mark.parametrize(("system", "reason"), [("darwin", None), ("linux", "no metal device on this machine")])
+def test_metal_is_there_on_a_mac(monkeypatch: pytest.MonkeyPatch, system: str, reason: str | None) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    assert testing._no_device(spec(noarch(backends=(Backend.METAL,)))) == reason
+
+
+def test_nothing_is_run_without_the_device(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("buildlib.testing.os.path.exists", lambda _: False)
+    made = spec(_in(workspace, "relu", backends=(Backend.CUDA,)))
+    assert testing.run_kernel(made, (made,), workspace).summary == "not tested: no cuda device on this machine"
+
+
+# --- which kernels tests use ---
+
+
+def _used(workspace: Workspace, files: Mapping[str, str]) -> list[str]:
+    tested = _in(workspace, "relu")
+    others = (_in(workspace, "gelu"), _in(workspace, "silu"), noarch(folder=workspace.root / "kernels" / "unnamed"))
+    write_files(tested.folder, files)
+    return [other.key for other in testing.uses(tested, (tested, *others))]
+
+
+@pytest.mark.parametrize(
+    ("files", "used"),
+    [
+        ({}, []),
+        ({"tests/test_it.py": 'get_kernel("org/silu")'}, ["silu"]),
+        ({"tests/more/helper.py": "org/gelu and org/silu"}, ["gelu", "silu"]),
+        ({"tests/test_it.py": 'get_kernel("org/relu")'}, []),
+        ({"tests/note.txt": "org/silu", "benchmarks/benchmark.py": "org/silu"}, []),
+    ],
+    ids=["none", "one", "two", "itself", "elsewhere"],
+)
+def test_kernels_that_tests_use(workspace: Workspace, files: Mapping[str, str], used: list[str]) -> None:
+    assert _used(workspace, files) == used
+
+
+def test_a_test_that_cannot_be_read_does_not_stop_every_command(workspace: Workspace) -> None:
+    # Tasks are made for each command, so an error here would be one of `doit list` too.
+    tests = write_files(workspace.root / "kernels" / "relu", {"tests/test_it.py": ""}) / "tests"
+    (tests / "gone.py").symlink_to("nowhere.py")
+    assert _used(workspace, {"tests/test_it.py": "org/silu"}) == ["silu"]
 
 
 def test_nothing_collected_is_not_tested(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
