@@ -120,7 +120,7 @@ class Clean(DoitClean):  # type: ignore[misc]
     def _execute(self, *args: object, **kwargs: object) -> int:
         if words := kwargs["pos_args"]:
             assert isinstance(words, list)
-            names = {task.name for task in self.task_list if task.name.startswith("build:")}
+            names = sorted(task.name for task in self.task_list if task.name.startswith("build:"))
             try:
                 wanted = [word if word in names else f"build:{word}" for word in words]
                 kwargs["pos_args"] = select(wanted, names)
@@ -128,7 +128,8 @@ class Clean(DoitClean):  # type: ignore[misc]
                 raise InvalidCommand(str(error).replace("build:", "")) from None
             # A kernel's group is cleaned by cleaning what it stands for.
             kwargs["cleandep"] = True
-        return int(super()._execute(*args, **kwargs) or 0)
+        with _alone(_session(self).workspace.build / "lock"):
+            return int(super()._execute(*args, **kwargs) or 0)
 
 
 class Matrix(DoitCmdBase):  # type: ignore[misc]

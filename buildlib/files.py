@@ -86,6 +86,7 @@ class FileCache:
             info = self._look(path)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             info = None
+            self._changed |= path in self._known
         self._seen[path] = info
         return info
 
@@ -124,7 +125,11 @@ class FileCache:
         with self._lock:
             if not self._changed:
                 return
-            kept = {path: known for path, known in self._known.items() if self._seen.get(path, known) is not None}
+            kept = {
+                path: known
+                for path, known in self._known.items()
+                if (self._seen[path] is not None if path in self._seen else os.path.exists(path))
+            }
             self._changed = False
         # Without the record the next run hashes again; a full disk must not turn a finished run into a failed one.
         with contextlib.suppress(OSError):
@@ -158,7 +163,8 @@ def write_if_changed(path: Path, content: bytes) -> bool:
 
 def listing(folder: Path, *, hidden: bool = False) -> tuple[str, ...]:
     """The files below a folder, relative to it with `/`, sorted; no bytecode and, unless asked for, nothing hidden."""
-    return tuple(sorted(_walk(str(folder), "", hidden=hidden)))
+    above = (os.path.realpath(folder),)
+    return tuple(sorted(_walk(str(folder), "", above, hidden=hidden)))
 
 
 def prune(folder: Path, kept: set[str]) -> None:
@@ -170,21 +176,16 @@ def prune(folder: Path, kept: set[str]) -> None:
             os.rmdir(path)
 
 
-def _leads_back(entry: os.DirEntry[str]) -> bool:
-    """Whether a link leads to a folder that it is in, so that following it would never end."""
-    if not entry.is_symlink():
-        return False
-    inside = os.path.realpath(os.path.dirname(entry.path))
-    return f"{inside}/".startswith(f"{os.path.realpath(entry.path)}/")
-
-
-def _walk(folder: str, prefix: str, *, hidden: bool) -> Iterator[str]:
+def _walk(folder: str, prefix: str, above: tuple[str, ...], *, hidden: bool) -> Iterator[str]:
+    """Yield the files below a folder; `above` are the real paths of the folders that the walk has come through."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(".") and not hidden:
                 continue
             if entry.is_dir():
-                if entry.name != "__pycache__" and not _leads_back(entry):
-                    yield from _walk(entry.path, f"{prefix}{entry.name}/", hidden=hidden)
+                real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
+                # A link may lead back to where the walk came from; following it would never end.
+                if entry.name != "__pycache__" and real not in above:
+                    yield from _walk(entry.path, f"{prefix}{entry.name}/", (*above, real), hidden=hidden)
             elif not entry.name.endswith(".pyc"):
                 yield prefix + entry.name

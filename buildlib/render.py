@@ -168,4 +168,6 @@ def _cmake(text: str) -> str:
 
 def _genex(text: str) -> str:
     """`text` such that CMake neither splits it as a list nor takes part of it for a generator expression."""
+    if text.count("[") != text.count("]"):
+        raise StepError(f"flag {text!r}: CMake cannot pass on a bracket without its other half; define it in a header")
     return text.replace(";", "\\;").replace("$<", "$<1:$><")

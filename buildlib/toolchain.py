@@ -73,6 +73,11 @@ class Portability(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
     policy: str
     symbol_versions: dict[str, str]
 
+    @property
+    def identity(self) -> str:
+        versions = ", ".join(f"{prefix} {version}" for prefix, version in sorted(self.symbol_versions.items()))
+        return f"{self.policy} ({versions})"
+
 
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     """What one build spec is compiled with; `portability` is None for a binary that need run on this machine only."""
@@ -85,8 +90,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        policy = self.portability.policy if self.portability else NOT_PORTABLE
-        return (self.compiler.identity, *(library.identity for library in self.libraries), policy)
+        portability = self.portability.identity if self.portability else NOT_PORTABLE
+        return (self.compiler.identity, *(library.identity for library in self.libraries), portability)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):

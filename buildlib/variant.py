@@ -92,7 +92,7 @@ class Compute(msgspec.Struct, frozen=True, kw_only=True):
                 return cls(backend=backend, version=Version(int(match[1]), int(match[2])))
         backend = Backend(text)
         if backend in _VERSIONED:
-            raise ValueError(f"{text!r} lacks a version, as in {_VERSIONED[backend]}130")
+            raise ValueError(f"{text!r} lacks a version; write it as in cu130")
         return cls(backend=backend)
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from pathlib import Path
 
@@ -26,17 +27,28 @@ class Workspace:
         self.settings = settings
         self.build = root / "build"
         self.processes = Processes()
+        self._lock = threading.Lock()
+        self._cache: FileCache | None = None
+        self._jobs: JobServer | None = None
         # Set when a project was configured, so that the files made from all projects are written once, at the end.
         self.configured = False
         self._inputs: dict[tuple[str, ...], Inputs] = {}
 
-    @cached_property
+    @property
     def cache(self) -> FileCache:
-        return FileCache(self.build / "files.msgpack")
+        """What is known about files; read when it is first asked for."""
+        with self._lock:
+            if self._cache is None:
+                self._cache = FileCache(self.build / "files.msgpack")
+            return self._cache
 
-    @cached_property
+    @property
     def jobs(self) -> JobServer:
-        return JobServer(budget(self.settings))
+        """The budget of parallel jobs; made when it is first asked for."""
+        with self._lock:
+            if self._jobs is None:
+                self._jobs = JobServer(budget(self.settings))
+            return self._jobs
 
     def work(self, spec: BuildSpec) -> Path:
         """Where a spec's project is rendered and compiled."""
@@ -92,7 +104,7 @@ class Workspace:
         self.processes.stop()
         if self.configured:
             write_compile_commands(self.root)
-        if "jobs" in self.__dict__:
-            self.jobs.close()
-        if "cache" in self.__dict__:
-            self.cache.save()
+        if self._jobs is not None:
+            self._jobs.close()
+        if self._cache is not None:
+            self._cache.save()

@@ -32,6 +32,11 @@ def check(document: Mapping[str, object], folder: Path) -> list[Problem]:
     return checking.reading.problems
 
 
+def paired(text: str) -> bool:
+    """Whether each `[` has its `]`: CMake does not end the items of a list within brackets, paired or not."""
+    return text.count("[") == text.count("]")
+
+
 class _Checking:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,6 +60,9 @@ class _Checking:
             self.reading.at_key(path, "the path is empty", "name a file or a folder, or drop it")
         elif bad := _UNSPEAKABLE.search(value):
             what = f"{excerpt(value)} has the character {bad[0]!r}, which CMake cannot have in a list"
+            self.reading.at_key(path, what, "rename the file")
+        elif not paired(value):
+            what = f"{excerpt(value)} has a bracket '[' or ']' without its other half, which CMake takes for a list's"
             self.reading.at_key(path, what, "rename the file")
         elif value.startswith("/"):
             what = f"{excerpt(value)} is absolute"

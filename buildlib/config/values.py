@@ -6,6 +6,7 @@ lists. `read` returns None exactly if it noted a problem.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from typing import Protocol, cast
@@ -67,9 +68,8 @@ class SourcePath(msgspec.Struct, frozen=True):
 
 
 def normal_path(text: str) -> str:
-    """A path without what changes nothing; `..` stays, as it may cross a symbolic link."""
-    parts = [part for part in text.split("/") if part not in {"", "."}]
-    return ("/" if text.startswith("/") else "") + "/".join(parts) or ("." if text else "")
+    """The one spelling of a path: sources are laid out by it, so `a/../b` and `b` must be the same file."""
+    return posixpath.normpath(text) if text else ""
 
 
 class KernelName(msgspec.Struct, frozen=True):

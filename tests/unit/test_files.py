@@ -348,3 +348,11 @@ def test_prune_keeps_what_it_is_told_to_and_no_empty_folder(tmp_path: Path) -> N
     prune(tmp_path, {"a/kept.h"})
     left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*"))
     assert left == ["a", "a/kept.h"]
+
+
+def test_listing_ends_where_two_links_lead_to_each_other(tmp_path: Path) -> None:
+    for folder, link, other in (("a", "x", "b"), ("b", "y", "a")):
+        (tmp_path / "kernel" / folder).mkdir(parents=True)
+        (tmp_path / "kernel" / folder / f"{folder}.h").write_text("")
+        (tmp_path / "kernel" / folder / link).symlink_to(Path("..") / other)
+    assert listing(tmp_path / "kernel") == ("a/a.h", "a/x/b.h", "b/b.h", "b/y/a.h")

@@ -216,6 +216,14 @@ def test_kernels_that_tests_name_are_found(workspace: Workspace) -> None:
     assert list(testing.uses(used, (tested, used, other, nameless))) == []
 
 
+def test_a_test_that_cannot_be_read_does_not_stop_every_command(workspace: Workspace) -> None:
+    # Tasks are made for each command, so an error here would be one of `doit list` too.
+    tested, used = (_in(workspace, name) for name in ("relu", "gelu"))
+    (tested.folder / "tests" / "test_it.py").write_text('get_kernel("org/gelu", version=1)')
+    (tested.folder / "tests" / "gone.py").symlink_to("nowhere.py")
+    assert list(testing.uses(tested, (tested, used))) == [used]
+
+
 def test_tests_run_in_the_kernels_folder_and_are_counted(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     child = _Pytest(report=_junit(5, skipped=1))
     made = spec(_in(workspace, "relu"))
@@ -245,7 +253,7 @@ def test_other_kernels_are_there_for_the_same_backend(workspace: Workspace, monk
         _make(workspace, each)
     child = _Pytest()
     made = plan(tested).specs[1]
-    _run(workspace, monkeypatch, child, made, *plan(tested, other, unbuilt).specs)
+    _run(workspace, monkeypatch, child, made, tested, other, unbuilt)
     assert child.env["LOCAL_KERNELS"].split(":") == [
         f"org/relu={workspace.artifact(made)}",
         f"org/gelu={workspace.root}/build/kernels/gelu/build/torch-cuda",
@@ -262,7 +270,7 @@ def test_another_version_of_the_kernel_does_not_take_its_place(
     found = []
     for tested in (first, second):
         child = _Pytest()
-        _run(workspace, monkeypatch, child, spec(tested), *plan(first, second).specs)
+        _run(workspace, monkeypatch, child, spec(tested), first, second)
         found.append(child.env["LOCAL_KERNELS"])
     assert found == [f"org/relu={workspace.artifact(spec(tested))}" for tested in (first, second)]
 
@@ -288,71 +296,6 @@ def test_a_cpu_variant_sees_no_gpu(
     made = plan(_in(workspace, "relu", backends=(Backend.CPU, Backend.CUDA))).specs[index]
     _run(workspace, monkeypatch, child, made)
     assert child.env.get("CUDA_VISIBLE_DEVICES") == visible
-
-
-@pytest.mark.parametrize(
-    ("backend", "node", "reason"),
-    [
-        (Backend.CPU, None, None),
-        (Backend.CUDA, None, "no cuda device on this machine"),
-        (Backend.CUDA, "/dev/nvidiactl", None),
-        (Backend.CUDA, "/dev/kfd", "no cuda device on this machine"),
-        (Backend.ROCM, "/dev/kfd", None),
-        (Backend.XPU, None, "no xpu device on this machine"),
-        (Backend.NEURON, None, "no neuron device on this machine"),
-        (Backend.TPU, None, "no tpu device on this machine"),
-        (Backend.CANN, None, "no cann device on this machine"),
-    ],
-)
-def test_a_variant_whose_device_is_not_there_is_not_tested(
-    monkeypatch: pytest.MonkeyPatch, backend: Backend, node: str | None, reason: str | None
-) -> None:
-    monkeypatch.setattr("buildlib.testing.os.path.exists", lambda path: path == node)
-    assert testing._no_device(spec(noarch(backends=(backend,)))) == reason
-
-
-@pytest.mark.parametrize(("system", "reason"), [("darwin", None), ("linux", "no metal device on this machine")])
-def test_metal_is_there_on_a_mac(monkeypatch: pytest.MonkeyPatch, system: str, reason: str | None) -> None:
-    monkeypatch.setattr(sys, "platform", system)
-    assert testing._no_device(spec(noarch(backends=(Backend.METAL,)))) == reason
-
-
-def test_nothing_is_run_without_the_device(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("buildlib.testing.os.path.exists", lambda _: False)
-    made = spec(_in(workspace, "relu", backends=(Backend.CUDA,)))
-    assert testing.run_kernel(made, (made,), workspace).summary == "not tested: no cuda device on this machine"
-
-
-# --- which kernels tests use ---
-
-
-def _used(workspace: Workspace, files: Mapping[str, str]) -> list[str]:
-    tested = _in(workspace, "relu")
-    others = (_in(workspace, "gelu"), _in(workspace, "silu"), noarch(folder=workspace.root / "kernels" / "unnamed"))
-    write_files(tested.folder, files)
-    return [other.key for other in testing.uses(tested, (tested, *others))]
-
-
-@pytest.mark.parametrize(
-    ("files", "used"),
-    [
-        ({}, []),
-        ({"tests/test_it.py": 'get_kernel("org/silu")'}, ["silu"]),
-        ({"tests/more/helper.py": "org/gelu and org/silu"}, ["gelu", "silu"]),
-        ({"tests/test_it.py": 'get_kernel("org/relu")'}, []),
-        ({"tests/note.txt": "org/silu", "benchmarks/benchmark.py": "org/silu"}, []),
-    ],
-    ids=["none", "one", "two", "itself", "elsewhere"],
-)
-def test_kernels_that_tests_use(workspace: Workspace, files: Mapping[str, str], used: list[str]) -> None:
-    assert _used(workspace, files) == used
-
-
-def test_a_test_that_cannot_be_read_does_not_stop_every_command(workspace: Workspace) -> None:
-    # Tasks are made for each command, so an error here would be one of `doit list` too.
-    tests = write_files(workspace.root / "kernels" / "relu", {"tests/test_it.py": ""}) / "tests"
-    (tests / "gone.py").symlink_to("nowhere.py")
-    assert _used(workspace, {"tests/test_it.py": "org/silu"}) == ["silu"]
 
 
 def test_nothing_collected_is_not_tested(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

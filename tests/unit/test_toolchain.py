@@ -262,7 +262,7 @@ def test_identity_has_versions_and_no_paths() -> None:
         for portability in (limits, None)
     ]
     assert identities == [
-        ("gcc 12.2.0 x86_64-linux-gnu", "torch 2.13.0", "manylinux_2_28"),
+        ("gcc 12.2.0 x86_64-linux-gnu", "torch 2.13.0", "manylinux_2_28 (GLIBC 2.28)"),
         ("gcc 12.2.0 x86_64-linux-gnu", "torch 2.13.0", "not portable"),
     ]
 
