@@ -15,14 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import environment, package, portable, process, provenance, render
+from buildlib import environment, interface, package, portable, process, provenance, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError
 from buildlib.files import inspect, prune, write, write_if_changed
 from buildlib.inputs import package_folder
+from buildlib.interface import Interface
 from buildlib.package import Artifact, Metadata
 from buildlib.plan import BuildSpec
 from buildlib.toolchain import Toolchain
+from buildlib.variant import TvmFfiVariant
 from buildlib.workspace import Workspace
 
 _LOG_TAIL = 40
@@ -98,10 +100,20 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
         extension_id=name,
         files=files,
         extension=extension,
+        interface=_interface(spec, workspace, files, extension),
         provenance=provenance.of(spec.kernel.folder, environment.child(workspace.settings)),
         work=work,
         target=workspace.artifact(spec),
     )
+
+
+def _interface(
+    spec: BuildSpec, workspace: Workspace, package_files: Mapping[str, bytes], extension: Path | None
+) -> Interface:
+    sources = workspace.work(spec) / "src"
+    texts = (_read(sources / path, workspace) for path in workspace.inputs(spec).sources)
+    library = extension.read_bytes() if extension and isinstance(spec.variant, TvmFfiVariant) else None
+    return interface.of(package_files, texts, library)
 
 
 def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> bool:

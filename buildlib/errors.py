@@ -27,3 +27,7 @@ class StepError(BuildError):
 
 class CheckError(BuildError):
     """An artifact does not pass its checks."""
+
+
+class PublishError(BuildError):
+    """An artifact may not be published, or the destination refuses it."""

@@ -20,12 +20,14 @@ from buildlib import variant as variants
 from buildlib.config.model import KernelDepend
 from buildlib.digest import archs, builder_version, kernel_depends, python_depends
 from buildlib.files import FileCache, listing
+from buildlib.interface import Interface
 from buildlib.plan import BuildSpec
 from buildlib.provenance import Provenance
 
 METADATA = "metadata.json"
+SIGNATURE = f"{METADATA}.sigstore"
 # What the client's digest leaves out beside bytecode.
-_UNDIGESTED = frozenset({METADATA, f"{METADATA}.sigstore"})
+_UNDIGESTED = frozenset({METADATA, SIGNATURE})
 # The oldest client that understands an artifact, without and with dependencies on other kernels.
 _MINVER, _MINVER_KERNEL_DEPENDS = "0.14.0", "0.17.0"
 
@@ -56,10 +58,13 @@ class Digest(_Section, frozen=True, kw_only=True):
 
 
 class Origin(_Section, frozen=True, kw_only=True):
-    """What the artifact was made from; for this builder, other readers pass over it."""
+    """What the artifact was made from, and what it offers; for this builder, other readers pass over it."""
 
     digest: str
     toolchain: tuple[str, ...] | None = None
+    # The developer's flags that left something out, such as all capabilities but one: not to be published.
+    narrowed: tuple[str, ...] = ()
+    interface: Interface | None = None
 
 
 class Metadata(_Section, frozen=True, kw_only=True):
@@ -110,7 +115,7 @@ def damage(folder: Path, metadata: Metadata, cache: FileCache) -> list[str]:
     return problems
 
 
-def package(
+def package(  # noqa: PLR0913 - all that is known about an artifact
     spec: BuildSpec,
     *,
     digest: str,
@@ -120,6 +125,7 @@ def package(
     provenance: Provenance | None,
     work: Path,
     target: Path,
+    interface: Interface | None = None,
 ) -> Artifact:
     """Make the artifact of a spec at `target`, replacing what is there as one step.
 
@@ -141,7 +147,9 @@ def package(
         kernel_depends=kernel_depends(spec),
         kernels_minver=_MINVER_KERNEL_DEPENDS if kernel_depends(spec) else _MINVER,
         backend=BackendInfo(type=variants.backend(spec.variant), archs=archs(spec) or None),
-        kernelyard=Origin(digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None),
+        kernelyard=Origin(
+            digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None, interface=interface
+        ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
         digest=Digest(
             algorithm="sha256",

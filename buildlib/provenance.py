@@ -38,3 +38,20 @@ def of(folder: Path, env: Mapping[str, str]) -> Provenance | None:
     if not commit or status is None:
         return None
     return Provenance(commit=commit.strip(), dirty=bool(status.strip()))
+
+
+def uncommitted(folder: Path, env: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The files below a folder that differ from the last commit, relative to it and sorted; None outside of git."""
+    prefix = process.output(["git", "rev-parse", "--show-prefix"], cwd=folder, env=env)
+    status = process.output(["git", "status", "--porcelain", "-z", "--untracked-files=all", "."], cwd=folder, env=env)
+    if prefix is None or status is None:
+        return None
+    entries = iter(status.split("\0"))
+    paths = set()
+    for entry in entries:
+        if entry:
+            paths.add(entry[3:])
+        if entry[:1] in {"R", "C"}:
+            # The name before follows as an entry of its own.
+            paths.add(next(entries))
+    return tuple(sorted(path.removeprefix(prefix.strip()) for path in paths))

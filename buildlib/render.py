@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import msgspec
 from buildlib import variant as variants
 from buildlib.config.model import CppCpu, Torch, TvmFfi
 from buildlib.digest import TEMPLATES, family
-from buildlib.errors import StepError
+from buildlib.errors import PublishError, StepError
 from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
 from buildlib.plan import BuildSpec
 from buildlib.variant import TorchNoarchVariant, TorchStableAbiVariant, Version
@@ -76,6 +76,32 @@ def extension_name(spec: BuildSpec, extension_id: str) -> dict[str, str]:
 def ops_module(spec: BuildSpec, extension_id: str) -> str:
     """`_ops.py`, by which the kernel's Python package reaches its operators."""
     return _render(f"{family(spec)}/_ops.py.j2", {"id": extension_id})
+
+
+def card(source: str | None, where: str, values: Mapping[str, object]) -> str:
+    """A kernel's card, from the text of its CARD.md, or from the default one where that is None.
+
+    The text is rendered by the rules that upstream renders it by, so that the same CARD.md works with both. A card that
+    does not show `variants` itself gets the table of them at its end.
+
+    Raises:
+        PublishError: the text is not a template, or names something that is not in `values`.
+    """
+    import jinja2  # noqa: PLC0415 - as in _environment
+    from jinja2 import meta, sandbox  # noqa: PLC0415
+
+    environment = sandbox.ImmutableSandboxedEnvironment(
+        undefined=jinja2.StrictUndefined, autoescape=False, keep_trailing_newline=True
+    )
+    table = (TEMPLATES / "card" / "variants.md.j2").read_text(encoding="utf-8")
+    text = (TEMPLATES / "card" / "CARD.md.j2").read_text(encoding="utf-8") if source is None else source
+    try:
+        parts = [text] if "variants" in meta.find_undeclared_variables(environment.parse(text)) else [text, table]
+        return "\n\n".join(environment.from_string(part).render(values).rstrip() for part in parts) + "\n"
+    except jinja2.TemplateSyntaxError as error:
+        raise PublishError(f"{where}:{error.lineno}: {error.message}; correct it") from None
+    except jinja2.TemplateError as error:
+        raise PublishError(f"{where}: {error.message}; a card may use {', '.join(sorted(values))}") from None
 
 
 def _units(spec: BuildSpec, inputs: Inputs) -> list[Unit]:

@@ -153,8 +153,8 @@ class Session:
             yield {"name": kernel, "actions": None, "task_dep": names, "doc": f"{verb} all variants of {kernel}."}
 
 
-def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, object]]:
-    """What CI reads: a row for each kernel × variant that the patterns select, all where there is none.
+def choose(session: Session, patterns: Sequence[str]) -> Plan:
+    """The part of the plan that the patterns select; all of it where there is none.
 
     Raises:
         SelectionError: a pattern selects nothing.
@@ -162,11 +162,22 @@ def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, obj
     entries = {plan.name(entry): entry for entry in session.plan.entries}
     kernels = {name.partition(":")[0] for name in entries}
     chosen = set(select(patterns, sorted(kernels | entries.keys()))) if patterns else kernels
-    return [
-        _row(entry, session.workspace)
-        for name, entry in sorted(entries.items())
-        if name in chosen or name.partition(":")[0] in chosen
-    ]
+    found = [entry for name, entry in entries.items() if name in chosen or name.partition(":")[0] in chosen]
+    return Plan(
+        specs=tuple(entry for entry in found if isinstance(entry, BuildSpec)),
+        skipped=tuple(entry for entry in found if isinstance(entry, Skipped)),
+        failed=tuple(entry for entry in found if isinstance(entry, Failed)),
+    )
+
+
+def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, object]]:
+    """What CI reads: a row for each kernel × variant that the patterns select, all where there is none.
+
+    Raises:
+        SelectionError: a pattern selects nothing.
+    """
+    entries = {plan.name(entry): entry for entry in choose(session, patterns).entries}
+    return [_row(entry, session.workspace) for _, entry in sorted(entries.items())]
 
 
 def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:

@@ -1,0 +1,170 @@
+"""All kernels that a command publishes: what can be said before a build, and what is done after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from buildlib import environment, provenance
+from buildlib.config.model import Kernel
+from buildlib.errors import PublishError
+from buildlib.plan import BuildSpec
+from buildlib.publish import Options, report
+from buildlib.publish.carry_out import Publication
+from buildlib.publish.destination import Destination, folder_of
+from buildlib.publish.folder import Folder
+from buildlib.publish.gather import Job, bundle, job
+from buildlib.publish.plan import BranchPlan
+from buildlib.publish.refuse import uncommitted_sources
+from buildlib.publish.report import Row, Show
+from buildlib.workspace import Workspace
+
+_T = TypeVar("_T")
+# Questions are asked side by side; commits are made one after the other, so that a file in two kernels is sent once.
+_ASKING_AT_ONCE = 8
+
+
+def destination(options: Options, root: Path, show: Show, *, bars: bool) -> Destination:
+    """The destination that `--to` names.
+
+    Raises:
+        PublishError: it names none, or one that cannot do what the other options ask for.
+    """
+    folder = folder_of(options.to, root)
+    if folder is None:
+        from buildlib.publish.hub import Hub  # noqa: PLC0415 - it takes longer to import than doit may take to list
+
+        return Hub(show.wait, bars=bars)
+    for option, given in (("--create-pr", options.create_pr), ("--private", options.private)):
+        if given:
+            raise PublishError(f"{option}: is for the Hub; leave it away, or publish with --to hub")
+    return Folder(folder, options.to)
+
+
+class Stage:
+    """One run of `doit publish`; `rows` grows with each kernel whose outcome is known."""
+
+    def __init__(self, where: Destination, options: Options, workspace: Workspace, show: Show) -> None:
+        self._destination = where
+        self._options = options
+        self._workspace = workspace
+        self._show = show
+        self._heads: dict[str, dict[str, str] | None] = {}
+        self.rows: list[Row] = []
+
+    def prepare(self, wanted: Sequence[tuple[Kernel, Sequence[BuildSpec]]]) -> list[Job]:
+        """Say before anything is built what would stop a kernel later, and make the repositories that are missing.
+
+        Returns:
+            The jobs for which nothing is in the way.
+
+        Raises:
+            PublishError: nothing at all can be published.
+        """
+        folder = self._workspace.root / "kernels"
+        changed = provenance.uncommitted(folder, environment.child(self._workspace.settings))
+        jobs = [made for kernel, specs in wanted if (made := self._job(kernel, specs, changed)) is not None]
+        if not jobs:
+            return []
+        denied = {}
+        if not self._options.dry_run and not self._options.create_pr:
+            denied = self._destination.check_rights([each.repo_id for each in jobs])
+        found = _side_by_side(jobs, lambda each: self._ready(each, denied.get(each.repo_id)))
+        return [each for each, ready in zip(jobs, found, strict=True) if ready]
+
+    def carry_out(self, jobs: Sequence[Job]) -> None:
+        """Publish what was built and checked; a kernel that fails stops no other."""
+        looked = _side_by_side(jobs, self._look)
+        for each, found in zip(jobs, looked, strict=True):
+            if found is None:
+                continue
+            publication, lacking = found
+            if not lacking:
+                self.rows.append(publication.row(report.NO_CHANGES))
+            elif self._options.dry_run:
+                self._tell(publication, each, lacking)
+            else:
+                self.rows.append(publication.run())
+        self.rows.sort(key=lambda row: row.kernel)
+
+    def refuse(self, kernel: str, message: str, status: str = report.REFUSED) -> None:
+        """Note why a kernel is not published."""
+        self.rows.append(Row(kernel=kernel, status=status, message=message))
+
+    def _job(self, kernel: Kernel, specs: Sequence[BuildSpec], changed: Sequence[str] | None) -> Job | None:
+        try:
+            made = job(kernel, specs, self._options.repo_prefix)
+        except PublishError as error:
+            self.refuse(kernel.key, str(error))
+            return None
+        problem = None if self._options.allow_dirty else uncommitted_sources(made, changed)
+        if problem is not None:
+            self.refuse(kernel.key, problem)
+            return None
+        return made
+
+    def _ready(self, each: Job, denied: str | None) -> bool:
+        """Whether the repository is there, and may be written to as far as can be told."""
+        if denied is not None:
+            self.refuse(each.kernel.key, denied)
+            return False
+        try:
+            self._heads[each.repo_id] = self._open(each)
+        except PublishError as error:
+            self.refuse(each.kernel.key, str(error))
+            return False
+        return True
+
+    def _open(self, each: Job) -> dict[str, str] | None:
+        """The heads of the repository's branches, of a new one where there was none."""
+        heads = self._destination.heads(each.repo_id)
+        if self._options.dry_run:
+            return heads
+        if self._options.create_pr:
+            if heads is None:
+                raise PublishError(
+                    f"{each.repo_id}: no such repository to open a pull request in; publish without that"
+                )
+            if each.branch not in heads:
+                self._destination.begin(each.repo_id, each.branch, heads)
+                heads = self._destination.heads(each.repo_id)
+        elif heads is None:
+            self._destination.create(each.repo_id, private=self._options.private)
+            heads = self._destination.heads(each.repo_id)
+        elif (problem := self._destination.probe(each.repo_id, heads)) is not None:
+            raise PublishError(problem)
+        return heads
+
+    def _look(self, each: Job) -> tuple[Publication, list[BranchPlan]] | None:
+        """What one kernel's repository lacks, by its heads from before the build.
+
+        Nothing is written on this word: who finds something to write reads the heads again.
+        """
+        try:
+            gathered = bundle(each, self._workspace)
+            publication = Publication(each, gathered, self._destination, self._options, self._workspace, self._show)
+            publication.check()
+            return publication, publication.lacks(self._heads.get(each.repo_id) or {})
+        except PublishError as error:
+            self.refuse(each.kernel.key, str(error))
+            return None
+
+    def _tell(self, publication: Publication, each: Job, lacking: Sequence[BranchPlan]) -> None:
+        for plan in lacking:
+            self._show.plan(each.kernel.key, each.repo_id, plan, dry_run=True)
+        self.rows.append(publication.row(report.PLANNED, tuple(report.branch_of(plan) for plan in lacking)))
+
+
+def by_kernel(specs: Sequence[BuildSpec]) -> Mapping[str, tuple[BuildSpec, ...]]:
+    """Specs by their kernel's key, in order."""
+    found: dict[str, tuple[BuildSpec, ...]] = {}
+    for spec in specs:
+        found[spec.kernel.key] = (*found.get(spec.kernel.key, ()), spec)
+    return found
+
+
+def _side_by_side(items: Sequence[Job], question: Callable[[Job], _T]) -> list[_T]:
+    with ThreadPoolExecutor(_ASKING_AT_ONCE) as pool:
+        return list(pool.map(question, items))
