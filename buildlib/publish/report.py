@@ -17,6 +17,7 @@ from buildlib.publish.plan import BranchPlan, Kind
 NO_CHANGES, UPLOADED, PULL_REQUEST = "no_changes", "uploaded", "pull_request_created"
 PLANNED, REFUSED, FAILED, SKIPPED = "planned", "refused", "failed", "skipped"
 _MARKS = {Kind.ADD: "+", Kind.REPLACE: "~", Kind.DELETE: "-"}
+_DONE = {Kind.ADD: "added", Kind.REPLACE: "replaced", Kind.DELETE: "deleted"}
 _SHOWN = 40
 
 
@@ -113,7 +114,7 @@ class Show:
     def plan(self, kernel: str, repo_id: str, plan: BranchPlan, *, dry_run: bool) -> None:
         """What is about to happen to one branch, and why."""
         counts = {kind: [each for each in plan.changes if each.kind is kind] for kind in Kind}
-        told = ", ".join(f"{len(changes)} {kind}" for kind, changes in counts.items() if changes)
+        told = ", ".join(f"{len(changes)} {_DONE[kind]}" for kind, changes in counts.items() if changes)
         verb = "would publish" if dry_run else "publishing"
         lines = [f"{verb} {kernel} to {repo_id}, branch {plan.branch}: {told}, {readable(plan.size)}"]
         lines += [f"    {reason}" for reason in plan.reasons]
