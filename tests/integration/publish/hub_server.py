@@ -88,6 +88,10 @@ class Hub:
         # Owners that the writer may not create repositories for.
         self.closed: set[str] = set()
         self.writes_refused = False
+        # Branches as they were, which the next requests for refs are answered with: some servers lag behind.
+        self.stale: list[dict[str, str]] = []
+        # Files that are lost on their way into a commit.
+        self.lost: set[str] = set()
         self.role = "write"
         self.lock = threading.RLock()
         self._count = itertools.count(1)
@@ -320,10 +324,12 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _refs(self, repository: Repository, query: dict[str, str]) -> None:
-        def shown(prefix: str, names: list[str]) -> list[dict[str, str]]:
-            return [{"name": name, "ref": prefix + name, "targetCommit": repository.branches[name]} for name in names]
+        branches = self.hub.stale.pop(0) if self.hub.stale else repository.branches
 
-        heads = sorted(name for name in repository.branches if not name.startswith("refs/pr/"))
+        def shown(prefix: str, names: list[str]) -> list[dict[str, str]]:
+            return [{"name": name, "ref": prefix + name, "targetCommit": branches[name]} for name in names]
+
+        heads = sorted(name for name in branches if not name.startswith("refs/pr/"))
         answer = {"branches": shown("refs/heads/", heads), "tags": [], "converts": []}
         if "include_prs" in query:
             answer["pullRequests"] = shown("", [f"refs/pr/{number}" for number in repository.pull_requests])
@@ -484,7 +490,8 @@ class _Handler(BaseHTTPRequestHandler):
             raise _error(412, "A commit has happened since. Please refresh and try again.")
         files = dict(self.hub.commits[parent].files)
         for operation in operations:
-            self._operate(files, operation)
+            if operation["value"]["path"] not in self.hub.lost:
+                self._operate(files, operation)
         title = head["value"]["summary"]
         answer: dict[str, object] = {}
         target = revision
