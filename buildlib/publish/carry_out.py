@@ -79,13 +79,11 @@ class Publication:
                 allow_dirty=self._options.allow_dirty,
             )
 
-    def lacks(self, heads: Mapping[str, str]) -> list[BranchPlan]:
-        """What the destination lacks, by what its branches' heads were: a plan for each branch that lacks anything."""
-        decided = self._version(heads)
-        lacking = [decided.plan]
-        if self._bundle.branch != MAIN and (card := self._card(heads, decided)) is not None:
-            lacking.append(card.plan)
-        return [each for each in lacking if each.changes]
+    def lacks(self, heads: Mapping[str, str]) -> list[Decided]:
+        """What the destination lacks, by what its branches' heads were: for each branch, and perhaps nothing."""
+        version = self._version(heads)
+        card = self._card(heads, version) if self._bundle.branch != MAIN else None
+        return [version] if card is None else [version, card]
 
     def run(self) -> Row:
         """Bring the destination everything that it lacks.
@@ -102,9 +100,7 @@ class Publication:
         except PublishError as error:
             problem = str(error)
         done = tuple(each.done for each in settled.values() if each.done is not None)
-        opened = tuple(
-            Opened(branch=branch, url=each.pull_request.url) for branch, each in settled.items() if each.pull_request
-        )
+        opened = tuple(opened_for(branch, each.pull_request) for branch, each in settled.items() if each.pull_request)
         status = report.NO_CHANGES
         if problem is not None:
             status = report.FAILED
@@ -292,6 +288,11 @@ class Publication:
         # A random part, so that two who collide do not collide again.
         seconds = random.uniform(0.05, min(_LONGEST_PAUSE_SECONDS, 0.2 * 2**attempt))  # noqa: S311
         self._show.wait(seconds, f"{self._bundle.repo_id}: {why}")
+
+
+def opened_for(branch: str, pull_request: PullRequest) -> Opened:
+    """A pull request as the report tells it."""
+    return Opened(branch=branch, url=pull_request.url)
 
 
 class _Files(Mapping[str, bytes]):

@@ -36,9 +36,7 @@ class Folder:
 
     def heads(self, repo_id: str) -> dict[str, str] | None:
         refs = self._repository(repo_id) / "refs"
-        if not refs.is_dir():
-            return None
-        return {path: (refs / path).read_text(encoding="ascii").strip() for path in listing(refs)}
+        return _names(refs) if refs.is_dir() else None
 
     def tree(self, repo_id: str, commit: str, *, top: bool = False) -> Tree:
         snapshot = self._snapshot(repo_id, commit)
@@ -79,8 +77,10 @@ class Folder:
             # A folder of this name has this content, if only nobody has touched it since.
             shutil.rmtree(target, ignore_errors=True)
             os.rename(fresh, target)
+            if head is not None:
+                write(repository / "before" / commit.branch, head.encode("ascii"))
             write(repository / "refs" / commit.branch, name.encode("ascii"))
-            self._sweep(commit.repo_id, {head, name})
+            _sweep(repository)
         return Committed(commit=name)
 
     def pull_requests(self, repo_id: str) -> dict[str, PullRequest]:  # noqa: ARG002 - the protocol's signature
@@ -108,12 +108,19 @@ class Folder:
         with FileLock(repository / ".lock"):
             yield
 
-    def _sweep(self, repo_id: str, kept: set[str | None]) -> None:
-        """Remove the snapshots of no branch, but for the one before: a reader may be loading from it."""
-        kept |= set((self.heads(repo_id) or {}).values())
-        for snapshot in (self._repository(repo_id) / "snapshots").iterdir():
-            if snapshot.name not in kept:
-                shutil.rmtree(snapshot, ignore_errors=True)
+
+def _names(folder: Path) -> dict[str, str]:
+    """The snapshots that the files of a folder name, by their paths in it."""
+    return {path: (folder / path).read_text(encoding="ascii").strip() for path in listing(folder)}
+
+
+def _sweep(repository: Path) -> None:
+    """Remove the snapshots of no branch, but for the one before of each: a reader may be loading from it."""
+    before = repository / "before"
+    kept = {*_names(repository / "refs").values(), *(_names(before).values() if before.is_dir() else ())}
+    for snapshot in (repository / "snapshots").iterdir():
+        if snapshot.name not in kept:
+            shutil.rmtree(snapshot, ignore_errors=True)
 
 
 def _link(snapshot: Path, target: Path, less: set[str]) -> None:

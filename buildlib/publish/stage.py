@@ -12,7 +12,7 @@ from buildlib.config.model import Kernel
 from buildlib.errors import PublishError
 from buildlib.plan import BuildSpec
 from buildlib.publish import Options, report
-from buildlib.publish.carry_out import Publication
+from buildlib.publish.carry_out import Decided, Publication, opened_for
 from buildlib.publish.destination import Destination, folder_of
 from buildlib.publish.folder import Folder
 from buildlib.publish.gather import Job, bundle, job
@@ -80,9 +80,12 @@ class Stage:
         for each, found in zip(jobs, looked, strict=True):
             if found is None:
                 continue
-            publication, lacking = found
+            publication, decided = found
+            lacking = [part.plan for part in decided if part.plan.changes]
             if not lacking:
-                self.rows.append(publication.row(report.NO_CHANGES))
+                requests = ((part.plan.branch, part.seen.pull_request) for part in decided)
+                opened = tuple(opened_for(branch, request) for branch, request in requests if request is not None)
+                self.rows.append(publication.row(report.NO_CHANGES, (), opened))
             elif self._options.dry_run:
                 self._tell(publication, each, lacking)
             else:
@@ -137,7 +140,7 @@ class Stage:
             raise PublishError(problem)
         return heads
 
-    def _look(self, each: Job) -> tuple[Publication, list[BranchPlan]] | None:
+    def _look(self, each: Job) -> tuple[Publication, list[Decided]] | None:
         """What one kernel's repository lacks, by its heads from before the build.
 
         Nothing is written on this word: who finds something to write reads the heads again.

@@ -96,7 +96,7 @@ class Yard:
         done = subprocess.run(
             [sys.executable, "-I", "-c", code],
             cwd=self.cache,
-            env=self.environ(HF_HUB_OFFLINE="1", **extra),
+            env=self.environ(**{"HF_HUB_OFFLINE": "1", **extra}),
             capture_output=True,
             text=True,
             timeout=300,

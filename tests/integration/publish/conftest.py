@@ -62,13 +62,10 @@ def built(built_once: Yard, tmp_path: Path) -> Yard:
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
     """An empty Hub, and an environment in which its one writer is logged in."""
-    import huggingface_hub.constants
-    import huggingface_hub.utils._http
-
     monkeypatch.setenv("HF_TOKEN", WRITER)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_TELEMETRY", True)
-    monkeypatch.setattr(huggingface_hub.utils._http.time, "sleep", lambda _: None)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
     server = Hub()
     yield server
     server.close()

@@ -1,7 +1,7 @@
 """A Hub on 127.0.0.1: repositories of kernels behind real HTTP, with the accidents that a real one has.
 
-It keeps commits, branches, pull requests and large files in memory and answers what `huggingface_hub` and `kernels` ask.
-A `Fault` makes it answer something else, late, or not at all.
+It keeps commits, branches, pull requests and large files in memory, and answers what `huggingface_hub` and `kernels`
+ask. A `Fault` makes it answer something else, late, or not at all.
 """
 
 from __future__ import annotations
@@ -167,15 +167,17 @@ class Hub:
         return None
 
 
-class _Answer(Exception):
+class _AnswerError(Exception):
+    """Ends the handling of a request; not all answers are errors."""
+
     def __init__(self, status: int, body: object, headers: dict[str, str] | None = None) -> None:
         super().__init__()
         self.status, self.body, self.headers = status, body, headers or {}
 
 
-def _error(status: int, message: str, code: str = "") -> _Answer:
+def _error(status: int, message: str, code: str = "") -> _AnswerError:
     headers = {"X-Error-Message": message} | ({"X-Error-Code": code} if code else {})
-    return _Answer(status, {"error": message}, headers)
+    return _AnswerError(status, {"error": message}, headers)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -184,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         pass
 
     @property
@@ -194,7 +196,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._serve()
 
-    do_HEAD = do_POST = do_PUT = do_GET
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 - the names that the server looks for
 
     def _serve(self) -> None:
         request = f"{self.command} {self.path}"
@@ -210,7 +212,7 @@ class _Handler(BaseHTTPRequestHandler):
             with self.hub.lock:
                 self._route(urlsplit(self.path), body)
             raise _error(404, f"nothing at {self.path}")
-        except _Answer as answer:
+        except _AnswerError as answer:
             if fault and fault.after:
                 return self._fail(fault)
             self._answer(answer)
@@ -220,9 +222,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
         else:
-            self._answer(_Answer(fault.status, {"error": "by design"}, fault.headers))
+            self._answer(_AnswerError(fault.status, {"error": "by design"}, fault.headers))
 
-    def _answer(self, answer: _Answer) -> None:
+    def _answer(self, answer: _AnswerError) -> None:
         content = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         self.send_response(answer.status)
         kind = "application/octet-stream" if isinstance(answer.body, bytes) else "application/json"
@@ -253,11 +255,13 @@ class _Handler(BaseHTTPRequestHandler):
             case ["api", "whoami-v2"]:
                 self._whoami()
             case ["api", "validate-yaml"]:
-                raise _Answer(200, {"errors": [], "warnings": []})
+                raise _AnswerError(200, {"errors": [], "warnings": []})
             case ["api", "repos", "create"]:
                 self._create(json.loads(body))
             case ["api", "organizations", name, "overview"]:
-                raise _Answer(200, {"name": name, "fullname": name, "avatarUrl": "", "trustedKernelPublisher": True})
+                raise _AnswerError(
+                    200, {"name": name, "fullname": name, "avatarUrl": "", "trustedKernelPublisher": True}
+                )
             case ["api", "kernels", owner, name, *rest]:
                 self._api(f"{owner}/{name}", rest, query, body)
             case ["kernels", owner, name, "info", "lfs", "objects", "batch"]:
@@ -267,7 +271,7 @@ class _Handler(BaseHTTPRequestHandler):
             case ["large", sha256] if self.command == "PUT":
                 assert hashlib.sha256(body).hexdigest() == sha256
                 self.hub.large[sha256] = body
-                raise _Answer(200, {})
+                raise _AnswerError(200, {})
 
     def _api(self, repo_id: str, rest: list[str], query: dict[str, str], body: bytes) -> None:
         repository = self._repository(repo_id)
@@ -313,7 +317,7 @@ class _Handler(BaseHTTPRequestHandler):
         role = "read" if self._token == READER else self.hub.role
         token: dict[str, object] = {"role": role, "displayName": "test"}
         orgs = [] if self._token == STRANGER else ["kernelyard-test", "kernelyard", "staging"]
-        raise _Answer(
+        raise _AnswerError(
             200,
             {
                 "type": "user",
@@ -333,7 +337,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = {"branches": shown("refs/heads/", heads), "tags": [], "converts": []}
         if "include_prs" in query:
             answer["pullRequests"] = shown("", [f"refs/pr/{number}" for number in repository.pull_requests])
-        raise _Answer(200, answer)
+        raise _AnswerError(200, answer)
 
     def _tree(self, commit: Commit, folder: str, query: dict[str, str]) -> None:
         prefix = f"{folder}/" if folder else ""
@@ -356,7 +360,7 @@ class _Handler(BaseHTTPRequestHandler):
         if start + self.hub.page_size < len(entries):
             address = f"{self.hub.endpoint}{self.path.partition('?')[0]}"
             more = {"Link": f'<{address}?recursive={recursive}&cursor={start + self.hub.page_size}>; rel="next"'}
-        raise _Answer(200, page, more)
+        raise _AnswerError(200, page, more)
 
     def _commits(self, repository: Repository, revision: str) -> None:
         found, oid = [], self._oid(repository, revision)
@@ -372,11 +376,11 @@ class _Handler(BaseHTTPRequestHandler):
                 }
             )
             oid = commit.parent or ""
-        raise _Answer(200, found)
+        raise _AnswerError(200, found)
 
     def _info(self, repo_id: str, repository: Repository, revision: str) -> None:
         commit = self._commit(repository, revision)
-        raise _Answer(
+        raise _AnswerError(
             200,
             {
                 "id": repo_id,
@@ -400,7 +404,7 @@ class _Handler(BaseHTTPRequestHandler):
         if blob is None:
             raise _error(404, f"{path} does not exist", "EntryNotFound")
         name = blob.sha256 if blob.large else blob.git
-        raise _Answer(200, blob.content, {"X-Repo-Commit": self._oid(repository, revision), "ETag": f'"{name}"'})
+        raise _AnswerError(200, blob.content, {"X-Repo-Commit": self._oid(repository, revision), "ETag": f'"{name}"'})
 
     def _discussions(self, repo_id: str, repository: Repository) -> None:
         found = [
@@ -415,7 +419,7 @@ class _Handler(BaseHTTPRequestHandler):
             }
             for number, (_, title) in repository.pull_requests.items()
         ]
-        raise _Answer(200, {"discussions": found, "count": len(found), "start": 0})
+        raise _AnswerError(200, {"discussions": found, "count": len(found), "start": 0})
 
     # --- writing ---
 
@@ -428,18 +432,16 @@ class _Handler(BaseHTTPRequestHandler):
         if repo_id in self.hub.repositories:
             raise _error(409, "You already created this repo")
         self.hub.create(repo_id, private=wanted.get("visibility") == "private")
-        raise _Answer(200, {"url": f"{self.hub.endpoint}/kernels/{repo_id}"})
+        raise _AnswerError(200, {"url": f"{self.hub.endpoint}/kernels/{repo_id}"})
 
     def _branch(self, repository: Repository, name: str, wanted: dict[str, str]) -> None:
         self._may_write()
         if name in repository.branches:
             raise _error(409, "Reference already exists")
         repository.branches[name] = self._oid(repository, wanted.get("startingPoint", "main"))
-        raise _Answer(200, {})
+        raise _AnswerError(200, {})
 
-    def _preupload(
-        self, repository: Repository, revision: str, query: dict[str, str], wanted: dict[str, Any]
-    ) -> None:
+    def _preupload(self, repository: Repository, revision: str, query: dict[str, str], wanted: dict[str, Any]) -> None:
         if "create_pr" not in query:
             self._may_write()
         commit = self._commit(repository, revision)
@@ -458,7 +460,7 @@ class _Handler(BaseHTTPRequestHandler):
                     "oid": (known.sha256 if known.large else known.git) if known else None,
                 }
             )
-        raise _Answer(200, {"files": answer})
+        raise _AnswerError(200, {"files": answer})
 
     def _batch(self, repo_id: str, wanted: dict[str, Any]) -> None:
         self._repository(repo_id)
@@ -470,7 +472,7 @@ class _Handler(BaseHTTPRequestHandler):
             if each["oid"] not in self.hub.large:
                 answer["actions"] = {"upload": {"href": f"{self.hub.endpoint}/large/{each['oid']}?X-Signature=secret"}}
             objects.append(answer)
-        raise _Answer(200, {"transfer": "basic", "objects": objects})
+        raise _AnswerError(200, {"transfer": "basic", "objects": objects})
 
     def _make_commit(
         self,
@@ -501,7 +503,9 @@ class _Handler(BaseHTTPRequestHandler):
             target = f"refs/pr/{number}"
             answer["pullRequestUrl"] = f"{self.hub.endpoint}/kernels/{repo_id}/discussions/{number}"
         oid = self.hub.record(repo_id, target, Commit(files, parent, title, head["value"]["description"]))
-        raise _Answer(200, {"commitOid": oid, "commitUrl": f"{self.hub.endpoint}/kernels/{repo_id}/commit/{oid}", **answer})
+        raise _AnswerError(
+            200, {"commitOid": oid, "commitUrl": f"{self.hub.endpoint}/kernels/{repo_id}/commit/{oid}", **answer}
+        )
 
     def _operate(self, files: Files, operation: dict[str, Any]) -> None:
         value = operation["value"]

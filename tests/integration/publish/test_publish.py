@@ -188,14 +188,14 @@ def test_a_damaged_variant_at_the_destination_is_mended(built: Yard, hub: Hub, p
     assert publish(built).row.status == "no_changes"
 
 
-def test_benchmarks_go_to_the_version_branch_and_the_card_is_rendered(
-    built: Yard, hub: Hub, publish: Publish
-) -> None:
+def test_benchmarks_go_to_the_version_branch_and_the_card_is_rendered(built: Yard, hub: Hub, publish: Publish) -> None:
     folder = built.root / "kernels" / "answer"
     (folder / "benchmarks").mkdir()
     (folder / "benchmarks" / "benchmark.py").write_text("x = 1\n")
     (folder / "benchmarks" / "notes.txt").write_text("not for the Hub\n")
-    (folder / "CARD.md").write_text("# {{ repo_id }} {{ version }}{% if has_benchmark %} fast{% endif %} {{ license }}\n")
+    (folder / "CARD.md").write_text(
+        "# {{ repo_id }} {{ version }}{% if has_benchmark %} fast{% endif %} {{ license }}\n"
+    )
     publish(built, allow_dirty=True)
     assert "benchmarks/benchmark.py" in hub.paths(REPO, "v1")
     assert "benchmarks/notes.txt" not in hub.paths(REPO, "v1")
