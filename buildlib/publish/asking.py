@@ -116,5 +116,5 @@ def harmless(text: str) -> str:
     """A foreign message in one line, less all that may let someone in: tokens, and the queries of signed addresses."""
     bare = re.sub(r"\b(hf|api_org)_\w+", r"\1_…", text)
     bare = re.sub(r"(https?://[^\s?'\"]+)\?[^\s'\"]*", r"\1", bare)
-    bare = re.sub(r"(?i)(bearer|authorization:?)\s+\S+", r"\1 …", bare)
+    bare = re.sub(r"(?i)\b(authorization:?\s+(?:bearer\s+)?|bearer\s+)\S+", r"\1…", bare)
     return " ".join(bare.split())[:300]
