@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from buildlib import environment, provenance
+from buildlib import build, check, environment, provenance
 from buildlib.config.model import Kernel
 from buildlib.errors import PublishError
 from buildlib.plan import BuildSpec
@@ -16,7 +16,6 @@ from buildlib.publish.carry_out import Decided, Publication, opened_for
 from buildlib.publish.destination import Destination, folder_of
 from buildlib.publish.folder import Folder
 from buildlib.publish.gather import Job, bundle, job
-from buildlib.publish.plan import BranchPlan
 from buildlib.publish.refuse import uncommitted_sources
 from buildlib.publish.report import Row, Show
 from buildlib.workspace import Workspace
@@ -43,6 +42,14 @@ def destination(options: Options, root: Path, show: Show, *, bars: bool) -> Dest
     return Folder(folder, options.to)
 
 
+class _Looked(NamedTuple):
+    """One kernel, and what its repository was found to hold."""
+
+    job: Job
+    publication: Publication
+    decided: tuple[Decided, ...]
+
+
 class Stage:
     """One run of `doit publish`; `rows` grows with each kernel whose outcome is known."""
 
@@ -52,6 +59,7 @@ class Stage:
         self._workspace = workspace
         self._show = show
         self._heads: dict[str, dict[str, str] | None] = {}
+        self._asked = False
         self.rows: list[Row] = []
 
     def prepare(self, wanted: Sequence[tuple[Kernel, Sequence[BuildSpec]]]) -> list[Job]:
@@ -68,28 +76,29 @@ class Stage:
         jobs = [made for kernel, specs in wanted if (made := self._job(kernel, specs, changed)) is not None]
         if not jobs:
             return []
-        denied = {}
-        if not self._options.dry_run and not self._options.create_pr:
-            denied = self._destination.check_rights([each.repo_id for each in jobs])
-        found = _side_by_side(jobs, lambda each: self._ready(each, denied.get(each.repo_id)))
-        return [each for each, ready in zip(jobs, found, strict=True) if ready]
+        jobs = _kept(jobs, _side_by_side(jobs, self._read))
+        missing = any(self._heads[each.repo_id] is None for each in jobs)
+        if missing or any(not self._is_built(spec) for each in jobs for spec in each.specs):
+            jobs = self._allowed(jobs)
+        return _kept(jobs, _side_by_side(jobs, self._open))
 
     def carry_out(self, jobs: Sequence[Job]) -> None:
         """Publish what was built and checked; a kernel that fails stops no other."""
-        looked = _side_by_side(jobs, self._look)
-        for each, found in zip(jobs, looked, strict=True):
-            if found is None:
-                continue
-            publication, decided = found
-            lacking = [part.plan for part in decided if part.plan.changes]
-            if not lacking:
-                requests = ((part.plan.branch, part.seen.pull_request) for part in decided)
+        looked = [found for found in _side_by_side(jobs, self._look) if found is not None]
+        lacking = [each for each in looked if any(part.plan.changes for part in each.decided)]
+        for each in looked:
+            if each not in lacking:
+                requests = ((part.plan.branch, part.seen.pull_request) for part in each.decided)
                 opened = tuple(opened_for(branch, request) for branch, request in requests if request is not None)
-                self.rows.append(publication.row(report.NO_CHANGES, (), opened))
-            elif self._options.dry_run:
-                self._tell(publication, each, lacking)
+                self.rows.append(each.publication.row(report.NO_CHANGES, (), opened))
+        allowed = self._allowed([each.job for each in lacking])
+        for each in lacking:
+            if each.job not in allowed:
+                continue
+            if self._options.dry_run:
+                self._tell(each)
             else:
-                self.rows.append(publication.run())
+                self.rows.append(each.publication.run())
         self.rows.sort(key=lambda row: row.kernel)
 
     def refuse(self, kernel: str, message: str, status: str = report.REFUSED) -> None:
@@ -108,39 +117,65 @@ class Stage:
             return None
         return made
 
-    def _ready(self, each: Job, denied: str | None) -> bool:
-        """Whether the repository is there, and may be written to as far as can be told."""
-        if denied is not None:
-            self.refuse(each.kernel.key, denied)
-            return False
+    def _is_built(self, spec: BuildSpec) -> bool:
+        return build.up_to_date(spec, self._workspace) and check.up_to_date(spec, self._workspace)
+
+    def _allowed(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs whose repositories may be written to, as far as can be told; asked once, before the first effort.
+
+        Where nothing is to be built and nothing to be written, nobody need be asked who we are.
+        """
+        if not jobs or self._asked or self._options.dry_run or self._options.create_pr:
+            return list(jobs)
+        self._asked = True
+        denied = self._destination.check_rights([each.repo_id for each in jobs])
+
+        def may(each: Job) -> bool:
+            heads = self._heads.get(each.repo_id)
+            problem = denied.get(each.repo_id) or (self._destination.probe(each.repo_id, heads) if heads else None)
+            if problem is not None:
+                self.refuse(each.kernel.key, problem)
+            return problem is None
+
+        return _kept(jobs, _side_by_side(jobs, lambda each: self._unless_refused(each, may)))
+
+    def _unless_refused(self, each: Job, question: Callable[[Job], bool]) -> bool:
         try:
-            self._heads[each.repo_id] = self._open(each)
+            return question(each)
         except PublishError as error:
             self.refuse(each.kernel.key, str(error))
             return False
-        return True
 
-    def _open(self, each: Job) -> dict[str, str] | None:
-        """The heads of the repository's branches, of a new one where there was none."""
-        heads = self._destination.heads(each.repo_id)
-        if self._options.dry_run:
-            return heads
-        if self._options.create_pr:
-            if heads is None:
-                raise PublishError(
-                    f"{each.repo_id}: no such repository to open a pull request in; publish without that"
-                )
-            if each.branch not in heads:
+    def _read(self, each: Job) -> bool:
+        """Read the heads of the repository's branches; whether that worked."""
+
+        def read(each: Job) -> bool:
+            self._heads[each.repo_id] = self._destination.heads(each.repo_id)
+            return True
+
+        return self._unless_refused(each, read)
+
+    def _open(self, each: Job) -> bool:
+        """Make the repository where there is none, or the branch that a pull request needs; whether that worked."""
+
+        def make(each: Job) -> bool:
+            heads = self._heads[each.repo_id]
+            if self._options.create_pr:
+                if heads is None:
+                    raise PublishError(f"{each.repo_id}: no such repository to open a pull request in")
+                if each.branch in heads:
+                    return True
                 self._destination.begin(each.repo_id, each.branch, heads)
-                heads = self._destination.heads(each.repo_id)
-        elif heads is None:
-            self._destination.create(each.repo_id, private=self._options.private)
-            heads = self._destination.heads(each.repo_id)
-        elif (problem := self._destination.probe(each.repo_id, heads)) is not None:
-            raise PublishError(problem)
-        return heads
+            elif heads is None:
+                self._destination.create(each.repo_id, private=self._options.private)
+            else:
+                return True
+            self._heads[each.repo_id] = self._destination.heads(each.repo_id)
+            return True
 
-    def _look(self, each: Job) -> tuple[Publication, list[Decided]] | None:
+        return self._options.dry_run or self._unless_refused(each, make)
+
+    def _look(self, each: Job) -> _Looked | None:
         """What one kernel's repository lacks, by its heads from before the build.
 
         Nothing is written on this word: who finds something to write reads the heads again.
@@ -149,15 +184,17 @@ class Stage:
             gathered = bundle(each, self._workspace)
             publication = Publication(each, gathered, self._destination, self._options, self._workspace, self._show)
             publication.check()
-            return publication, publication.lacks(self._heads.get(each.repo_id) or {})
+            decided = publication.lacks(self._heads.get(each.repo_id) or {})
         except PublishError as error:
             self.refuse(each.kernel.key, str(error))
             return None
+        return _Looked(each, publication, tuple(decided))
 
-    def _tell(self, publication: Publication, each: Job, lacking: Sequence[BranchPlan]) -> None:
+    def _tell(self, each: _Looked) -> None:
+        lacking = [part.plan for part in each.decided if part.plan.changes]
         for plan in lacking:
-            self._show.plan(each.kernel.key, each.repo_id, plan, dry_run=True)
-        self.rows.append(publication.row(report.PLANNED, tuple(report.branch_of(plan) for plan in lacking)))
+            self._show.plan(each.job.kernel.key, each.job.repo_id, plan, dry_run=True)
+        self.rows.append(each.publication.row(report.PLANNED, tuple(report.branch_of(plan) for plan in lacking)))
 
 
 def by_kernel(specs: Sequence[BuildSpec]) -> Mapping[str, tuple[BuildSpec, ...]]:
@@ -171,3 +208,7 @@ def by_kernel(specs: Sequence[BuildSpec]) -> Mapping[str, tuple[BuildSpec, ...]]
 def _side_by_side(items: Sequence[Job], question: Callable[[Job], _T]) -> list[_T]:
     with ThreadPoolExecutor(_ASKING_AT_ONCE) as pool:
         return list(pool.map(question, items))
+
+
+def _kept(jobs: Sequence[Job], answers: Sequence[bool]) -> list[Job]:
+    return [each for each, kept in zip(jobs, answers, strict=True) if kept]

@@ -176,7 +176,7 @@ def test_a_token_without_rights_is_told_of_first(
     row = publish(built).row
     assert row.status == "refused"
     assert (row.message or "").startswith(f"{REPO}: {why}")
-    assert hub.requests == ["GET /api/whoami-v2"]
+    assert hub.requests == [f"GET /api/kernels/{REPO}/refs", "GET /api/whoami-v2"]
 
 
 def test_a_token_that_only_the_hub_knows_the_rights_of_is_tried(built: Yard, hub: Hub, publish: Publish) -> None:

@@ -52,8 +52,8 @@ def test_a_second_run_writes_nothing(built: Yard, hub: Hub, publish: Publish) ->
     hub.requests.clear()
     done = publish(built)
     assert (done.row.status, hub.writes) == ("no_changes", [])
-    # The heads of the branches, and the trees of two of them; and once for all kernels, who we are.
-    assert len(hub.requests) == 4
+    # The heads of the branches, and the trees of two of them.
+    assert len(hub.requests) == 3
 
 
 def test_times_and_another_machine_change_nothing(built: Yard, built_once: Yard, hub: Hub, publish: Publish) -> None:
