@@ -16,7 +16,8 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     result = yard.doit("list")
     assert result.status == 0
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
-    assert {"build", "check", "test", "clean", "matrix", "migrate", "schema"} == commands.keys()
+    expected = {"build", "check", "test", "clean", "matrix", "migrate", "publish", "schema", "sign", "verify"}
+    assert expected == commands.keys()
     assert all(commands.values())
 
 
