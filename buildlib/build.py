@@ -1,9 +1,6 @@
 """Stage 6: a build spec → an artifact.
 
-Sources are laid out in the spec's work folder before they are compiled, and a laid-out file is written only when its
-content differs. That gives three things at once: what is compiled is what was hashed, even while the author goes on
-editing; ninja, which compares times, sees a changed file as newer whatever its times in the author's folder; and
-the author's folder may be read-only.
+Sources are laid out in the spec's work folder, cargo makes a library of the Rust half, and CMake compiles and links.
 """
 
 from __future__ import annotations
@@ -18,11 +15,13 @@ import msgspec
 from buildlib import environment, interface, package, portable, process, provenance, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError
-from buildlib.files import inspect, prune, write, write_if_changed
+from buildlib.files import inspect, write, write_if_changed
 from buildlib.inputs import package_folder
 from buildlib.interface import Interface
+from buildlib.layout import lay_out, read, sweep
 from buildlib.package import Artifact, Metadata
 from buildlib.plan import BuildSpec
+from buildlib.rust import cargo
 from buildlib.toolchain import Toolchain
 from buildlib.variant import TvmFfiVariant
 from buildlib.workspace import Workspace
@@ -78,14 +77,17 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     workspace.look_again(spec.kernel)
     inputs = workspace.inputs(spec)
     prefix = package_folder(spec.kernel) + "/"
-    files = {path.removeprefix(prefix): _read(spec.kernel.folder / path, workspace) for path in inputs.package}
+    files = {path.removeprefix(prefix): read(spec.kernel.folder / path, workspace) for path in inputs.package}
     if package.METADATA in files:
         where = f"{workspace.shown(spec.kernel.folder)}/{prefix}{package.METADATA}"
         raise StepError(f"{where}: the artifact has a file of this name already; rename this one")
     if "__init__.py" not in files:
         raise StepError(f"{workspace.shown(spec.kernel.folder)}/{prefix}__init__.py: missing; every kernel needs it")
     hashes = {prefix + path: inspect(content, "").sha256 for path, content in files.items()}
-    hashes |= _lay_out(spec, workspace)
+    sweep(work / "src", inputs.sources, workspace)
+    hashes |= lay_out(inputs.sources, spec.kernel.folder, work / "src", workspace)
+    if spec.crates is not None:
+        hashes |= cargo.build(spec, workspace)
     digest = spec_digest(spec, hashes)
     name = extension_id(spec, digest)
     rendered = _render(spec, workspace)
@@ -94,6 +96,8 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     extension = None
     if spec.toolchain is not None:
         extension = _compile(spec, spec.toolchain, workspace, rendered.project, named)
+    if spec.crates is not None and extension is not None:
+        cargo.check_exports(spec, extension, workspace)
     return package.package(
         spec,
         digest=digest,
@@ -125,32 +129,6 @@ def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> 
     if changed is None or spec.kernel.key in changed:
         return False
     return recorded is not None or provenance.of(spec.kernel.folder, environment.child(workspace.settings)) is not None
-
-
-def _lay_out(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
-    """Bring the work folder's copy of the sources up to date; SHA-256 by path of what now lies there."""
-    folder = workspace.work(spec) / "src"
-    sources = workspace.inputs(spec).sources
-    if folder.is_dir():
-        prune(folder, set(sources))
-    workspace.cache.forget(folder)
-    hashes = {}
-    for path in sources:
-        wanted = workspace.cache.get(f"{spec.kernel.folder}/{path}")
-        present = workspace.cache.get(f"{folder}/{path}")
-        if wanted is None or wanted != present:
-            content = _read(spec.kernel.folder / path, workspace)
-            wanted = inspect(content, "")
-            write(folder / path, content)
-        hashes[path] = wanted.sha256
-    return hashes
-
-
-def _read(path: Path, workspace: Workspace) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StepError(f"{workspace.shown(path)}: cannot be read ({error.strerror}); restore it") from None
 
 
 def _render(spec: BuildSpec, workspace: Workspace) -> _Rendered:

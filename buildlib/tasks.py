@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +25,10 @@ from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
+from buildlib.rust import crates
+from buildlib.rust.crates import Crates
+from buildlib.rust.toolchain import Rust
+from buildlib.rust.update import update
 from buildlib.selection import select
 from buildlib.testing import Outcome
 from buildlib.variant import Backend
@@ -42,12 +46,18 @@ class Session:
     """The plan of a checkout, and the tasks that carry it out."""
 
     def __init__(
-        self, workspace: Workspace, paths: tuple[Path, ...], kernels: tuple[Kernel, ...], planned: Plan
+        self,
+        workspace: Workspace,
+        paths: tuple[Path, ...],
+        kernels: tuple[Kernel, ...],
+        planned: Plan,
+        rust: Mapping[str, Rust | str],
     ) -> None:
         self.workspace = workspace
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
+        self.rust = rust
 
     @classmethod
     def open(cls, root: Path) -> Session:
@@ -59,14 +69,20 @@ class Session:
         settings = environment.read()
         paths = discover(root)
         kernels, broken = _load(paths, root)
+        rust, broken_rust = _load_crates(kernels)
+        broken += broken_rust
+        kernels = tuple(kernel for kernel in kernels if kernel.key not in {failed.kernel for failed in broken_rust})
+        portable = get_var("portable", "yes") != "no"
+        channels = {each.channel for each in rust.values()}
         try:
-            host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
+            host = toolchain.probe(settings, root / "toolchains", portable=portable, channels=channels)
             rows = matrix.load(root / "toolchains" / "variants.toml")
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host))
+        workspace.crates = tuple(rust.values())
+        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host, rust), host.rust)
 
     @property
     def doit_config(self) -> dict[str, object]:
@@ -139,6 +155,32 @@ class Session:
                 (_act, [_write_schema, root / "kernels" / "build.schema.json", root / "docs" / "build-toml.md"])
             ],
         }
+
+    def lock_task(self) -> TaskDict:
+        """What pins the crates that kernels in Rust depend on."""
+        upgrade = {"name": "upgrade", "long": "upgrade", "type": bool, "default": False, "help": "to newest versions"}
+        return {
+            "doc": "Take what new crates need into Cargo.lock; with --upgrade, move to the newest versions",
+            "params": [upgrade],
+            "actions": [(_lock, [self])],
+            "io": {"capture": False},
+        }
+
+    def lock(self, *, upgrade: bool) -> str:
+        """Update Cargo.lock, and say what changed.
+
+        Raises:
+            ConfigError: a kernel cannot be loaded.
+            StepError: cargo cannot do it.
+        """
+        for failed in self.plan.failed:
+            if failed.variant is None:
+                raise ConfigError(
+                    f"Cargo.lock: kernels/{failed.kernel} cannot be loaded, and what it needs would be dropped; "
+                    f"mend it first\n{failed.message}"
+                )
+        toolchain = self.rust.get("", next(iter(self.rust.values()), "no kernel is in Rust"))
+        return update(toolchain, self.workspace, upgrade=upgrade)
 
     def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
         """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too."""
@@ -231,6 +273,21 @@ def _load(paths: Sequence[Path], root: Path) -> tuple[tuple[Kernel, ...], tuple[
     return tuple(kernels), tuple(broken)
 
 
+def _load_crates(kernels: Iterable[Kernel]) -> tuple[dict[str, Crates], tuple[Failed, ...]]:
+    """The crates of each kernel that is in Rust; those that are wrong become a failure of their own kernel."""
+    loaded, broken = {}, []
+    for kernel in kernels:
+        try:
+            if found := crates.load(kernel):
+                loaded[kernel.key] = found
+        except ConfigError as error:
+            broken.append(Failed(kernel=kernel.key, message=str(error)))
+    for key, message in crates.clashes(loaded.values()):
+        if loaded.pop(key, None):
+            broken.append(Failed(kernel=key, message=message))
+    return loaded, tuple(broken)
+
+
 def _task(name: str, doc: str, function: Callable[..., object], *arguments: object) -> TaskDict:
     # Nothing prints, and capturing would swap sys.stdout under the feet of tasks that run beside this one.
     return {"name": name, "doc": doc, "actions": [(_act, [function, *arguments])], "io": {"capture": False}}
@@ -249,6 +306,10 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     if isinstance(result, Outcome):
         return {"summary": result.summary, "tested": result.passed > 0}
     return {}
+
+
+def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
+    return _act(lambda: session.lock(upgrade=upgrade))
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:

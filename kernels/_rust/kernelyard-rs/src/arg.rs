@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use tvm_ffi::{DLDataTypeExt, DLDeviceType, Error, ErrorKind, Result, TensorView, TYPE_ERROR, VALUE_ERROR};
+use tvm_ffi::{DLDeviceType, Error, ErrorKind, Result, TensorView, TYPE_ERROR, VALUE_ERROR};
 
-use crate::element::{Element, FloatType};
+use crate::element::{dtype_name, Element, FloatType};
 use crate::view::{View, ViewMut};
 
 /// A tensor argument with its name.
@@ -121,8 +121,7 @@ impl Arg {
         if self.tensor.dtype() == other.tensor.dtype() {
             return Ok(self);
         }
-        let wanted = other.tensor.dtype().to_string();
-        Err(self.wrong_dtype(&format!("{}, the dtype of {}", wanted.as_str(), other.name)))
+        Err(self.wrong_dtype(&format!("{}, the dtype of {}", dtype_name(other.tensor.dtype()), other.name)))
     }
 
     /// Check that no byte of this tensor is one of another's, so that one can be written while the other is read.
@@ -237,8 +236,7 @@ impl Arg {
     }
 
     fn wrong_dtype(&self, wanted: &str) -> Error {
-        let dtype = self.tensor.dtype().to_string();
-        self.error(TYPE_ERROR, &format!("has dtype {}; must be {wanted}", dtype.as_str()))
+        self.error(TYPE_ERROR, &format!("has dtype {}; must be {wanted}", dtype_name(self.tensor.dtype())))
     }
 
     /// Where the first element is.

@@ -123,6 +123,25 @@ macro_rules! dispatch_float {
     };
 }
 
+/// The name of a dtype in messages. tvm-ffi's own function for it fails for those that it does not know.
+pub(crate) fn dtype_name(dtype: DLDataType) -> String {
+    const KINDS: [(DLDataTypeCode, &str); 5] = [
+        (DLDataTypeCode::kDLInt, "int"),
+        (DLDataTypeCode::kDLUInt, "uint"),
+        (DLDataTypeCode::kDLFloat, "float"),
+        (DLDataTypeCode::kDLBfloat, "bfloat"),
+        (DLDataTypeCode::kDLComplex, "complex"),
+    ];
+    let lanes = if dtype.lanes == 1 { String::new() } else { format!("x{}", dtype.lanes) };
+    if dtype.code == DLDataTypeCode::kDLBool as u8 {
+        return format!("bool{lanes}");
+    }
+    match KINDS.iter().find(|(code, _)| *code as u8 == dtype.code) {
+        Some((_, kind)) => format!("{kind}{}{lanes}", dtype.bits),
+        None => format!("{} of {} bits{lanes}", dtype.code, dtype.bits),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +162,16 @@ mod tests {
         assert_eq!(FloatType::of(f64::DTYPE), None);
         assert_eq!(FloatType::of(i32::DTYPE), None);
         assert_eq!(FloatType::of(DLDataType { lanes: 4, ..f32::DTYPE }), None);
+    }
+
+    #[test]
+    fn every_dtype_has_a_name() {
+        let name = |code, bits, lanes| dtype_name(DLDataType { code, bits, lanes });
+        assert_eq!(name(DLDataTypeCode::kDLComplex as u8, 64, 1), "complex64");
+        assert_eq!(name(DLDataTypeCode::kDLBool as u8, 8, 1), "bool");
+        assert_eq!(name(DLDataTypeCode::kDLUInt as u8, 8, 4), "uint8x4");
+        assert_eq!(name(77, 4, 1), "77 of 4 bits");
+        assert_eq!(dtype_name(bf16::DTYPE), bf16::NAME);
     }
 
     #[test]
