@@ -39,7 +39,7 @@ TaskDict = dict[str, Any]
 # Conditions of the system that a user can mend: a full disk, a quota, a folder that may not be written.
 _CONDITIONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 # `test:<name>` for the builder's own tests; no kernel's folder may be called so.
-_OWN_TESTS = ("unit", "integration")
+_OWN_TESTS = ("unit", "integration", "crates")
 
 
 class Session:
@@ -129,6 +129,12 @@ class Session:
                 log = self.workspace.build / "logs" / f"test-{name}.log"
                 yield _task(name, f"Run the builder's {name} tests.", testing.run_own, folder, log, self.workspace)
         used = {kernel.key: [other.key for other in testing.uses(kernel, self.kernels)] for kernel in self.kernels}
+        in_rust = [
+            spec for spec in self.plan.specs if spec.crates and any(each.is_shared for each in spec.crates.crates)
+        ]
+        if in_rust:
+            doc = "Run the tests of the crates that kernels share."
+            yield _task("crates", doc, testing.run_shared_crates, in_rust, self.workspace)
         for spec in self.plan.specs:
             doc = f"Test the artifact {spec.name}."
             yield {

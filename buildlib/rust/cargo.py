@@ -6,7 +6,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,9 @@ from buildlib.rust.toolchain import Rust
 from buildlib.rust.workspace import CargoWorkspace, extension_name
 from buildlib.toolchain import Toolchain
 from buildlib.workspace import Workspace
+
+# The last line about the tests of one program.
+_RESULT = re.compile(r"^test result: ok\. (\d+) passed; .* (\d+) ignored;", re.MULTILINE)
 
 
 class _Built(msgspec.Struct, frozen=True):
@@ -52,11 +56,11 @@ def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
     crates, rust, toolchain = _parts(spec)
     library = workspace.work(spec) / "librust.a"
     record = workspace.work(spec) / "rust.json"
+    hashes = _hashes_now(spec, workspace)
+    if library.is_file() and _read(record).key == _key(spec, hashes):
+        return hashes
     cargo = workspace.cargo(spec)
     with cargo.lock:
-        hashes = _hashes_now(spec, workspace)
-        if library.is_file() and _read(record).key == _key(spec, hashes):
-            return hashes
         hashes = cargo.use(crates, rust) | workspace.pins(spec)
         record.unlink(missing_ok=True)
         name = extension_name(crates.key, variants.backend(spec.variant))
@@ -84,6 +88,36 @@ def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
         raise StepError(
             f"{source}: the linked extension lacks {', '.join(lost)}; this is a fault of the build, report it"
         )
+
+
+def test(spec: BuildSpec, names: Sequence[str], log: Path, workspace: Workspace) -> tuple[int, int]:
+    """Run the tests of some of a spec's crates with `cargo test`; how many passed, and how many were ignored.
+
+    Raises:
+        StepError: a test failed or was not compiled.
+    """
+    crates, rust, toolchain = _parts(spec)
+    cargo = workspace.cargo(spec)
+    since = log.stat().st_size if log.exists() else 0
+    parts = [part for parts in crates.extensions.values() for part in parts if part.crate.name in names]
+    features = [f"{part.crate.name}/{feature}" for part in parts for feature in part.features]
+    argv = (
+        rust.cargo, "test", "--locked", f"--target-dir={cargo.target}", *(f"--package={name}" for name in names),
+        *((f"--features={','.join(features)}",) if features else ()),
+    )  # fmt: skip
+    # Tests are programs of their own, which nobody loads libtvm_ffi for.
+    found = [f"-Clink-arg=-Wl,-rpath,{Path(path).parent}" for each in toolchain.libraries for path in each.libraries]
+    extra = rustflags(found, rust, toolchain.compiler.path) | {"CARGO_ENCODED_RUSTDOCFLAGS": "\x1f".join(found)}
+    with cargo.lock:
+        cargo.use(crates, rust)
+        status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
+    if status != 0:
+        shown = workspace.shown(log)
+        raise StepError(
+            f"cargo test of {', '.join(names)}: {describe(status)}; the whole log is {shown}\n{said(log, since)}"
+        )
+    counts = _RESULT.findall(said(log, since, lines=None))
+    return sum(int(passed) for passed, _ in counts), sum(int(ignored) for _, ignored in counts)
 
 
 def _compile(

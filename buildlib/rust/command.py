@@ -57,10 +57,11 @@ def run(
         return workspace.processes.run(argv, cwd=cwd, env=env, log=log, rename=(f"{folder}/", ""), answer=answer)
 
 
-def said(log: Path, since: int = 0) -> str:
-    """The end of what cargo said after `since` bytes of its log, less its progress."""
-    lines = log.read_bytes()[since:].decode("utf-8", "replace").splitlines()
-    return "\n".join([line for line in lines if not _PROGRESS.match(line)][-_TAIL:])
+def said(log: Path, since: int = 0, lines: int | None = _TAIL) -> str:
+    """The end of what cargo said after `since` bytes of its log, less its progress; `lines` None for all of it."""
+    whole = log.read_bytes()[since:].decode("utf-8", "replace").splitlines()
+    kept = [line for line in whole if not _PROGRESS.match(line)]
+    return "\n".join(kept[-lines:] if lines else kept)
 
 
 def remaps(folder: Path, workspace: Workspace) -> list[str]:

@@ -37,6 +37,11 @@ class Crate(msgspec.Struct, frozen=True, kw_only=True):
     def manifest(self) -> str:
         return posixpath.join(self.folder, "Cargo.toml")
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether it is one that kernels share."""
+        return self.folder.startswith("../")
+
 
 def read(path: Path, shown: str) -> Document:
     """The content of a manifest.
