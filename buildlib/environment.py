@@ -50,3 +50,15 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
 def child(settings: Settings, **extra: str) -> dict[str, str]:
     """The environment of a compiler or a build tool: the passed names, messages in English, and `extra`."""
     return {**settings.passed, "LC_ALL": "C.UTF-8", **extra}
+
+
+def path_with(settings: Settings, *programs: str) -> str:
+    """PATH with the folders of some programs first, and each folder once: the same in a shell where they are first."""
+    folders = [os.path.dirname(program) for program in programs]
+    return os.pathsep.join(dict.fromkeys([*folders, *settings.passed.get("PATH", os.defpath).split(os.pathsep)]))
+
+
+def home_of(settings: Settings, tool: str) -> Path:
+    """The folder in which `cargo` or `rustup` keeps what it downloads."""
+    given = settings.rust.get(f"{tool.upper()}_HOME")
+    return Path(given) if given else Path(settings.passed.get("HOME", ""), f".{tool}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,10 +68,9 @@ def remaps(folder: Path, workspace: Workspace) -> list[str]:
 
     A registry's folder is named after where it was reached, so each is mapped by itself.
     """
-    settings = workspace.settings
-    home = settings.rust.get("CARGO_HOME") or os.path.join(settings.passed.get("HOME", ""), ".cargo")
-    places = {str(folder): ".", os.path.join(home, "git", "checkouts"): "git"}
-    places |= {str(registry): "registry" for registry in sorted(Path(home, "registry", "src").glob("*"))}
+    home = environment.home_of(workspace.settings, "cargo")
+    places = {str(folder): ".", f"{home}/git/checkouts": "git"}
+    places |= {str(registry): "registry" for registry in sorted(home.glob("registry/src/*"))}
     return [f"--remap-path-prefix={place}={name}" for place, name in places.items()]
 
 
@@ -86,15 +84,13 @@ def rustflags(flags: Sequence[str], rust: Rust, linker: str) -> dict[str, str]:
 
 def _environ(rust: Rust, workspace: Workspace) -> dict[str, str]:
     settings = workspace.settings
-    # The environment's own programs first (the tvm-ffi crate asks tvm-ffi-config), whether it is activated or not:
-    # crates are built again when PATH changes.
-    path = [os.path.dirname(program) for program in (sys.executable, rust.cargo)]
-    path += settings.passed.get("PATH", os.defpath).split(os.pathsep)
     return environment.child(
         settings,
         **settings.rust,
         **workspace.jobs.environ(),
-        PATH=os.pathsep.join(dict.fromkeys(path)),
+        # This environment's programs first (the tvm-ffi crate asks tvm-ffi-config), whether it is activated or not:
+        # crates are built again when PATH changes.
+        PATH=environment.path_with(settings, sys.executable, rust.cargo),
         RUSTC=rust.rustc,
         # Empty, they overrule the user's configuration: no wrapper, and no flags but those that are set on purpose.
         RUSTC_WRAPPER="",

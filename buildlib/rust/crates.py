@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-import tomli
 
 from buildlib.config.model import BACKENDS, Kernel, RustCpu, RustCuda, TvmFfi
 from buildlib.errors import ConfigError
@@ -18,6 +17,7 @@ from buildlib.variant import Backend
 
 # The folder beside the kernels with the crates that they share.
 SHARED = "_rust"
+_CHANNEL = re.compile(r"[\w.-]+")
 _TOOLCHAIN_FILES = ("rust-toolchain.toml", "rust-toolchain")
 
 
@@ -176,14 +176,13 @@ def _toolchain_file(folder: Path) -> Path | None:
 
 
 def _read_channel(path: Path, shown: str) -> str:
-    text = path.read_text(encoding="utf-8", errors="replace").strip()
-    if path.suffix == "" and re.fullmatch(r"[\w.-]+", text):
-        return text
-    try:
-        channel = tomli.loads(text).get("toolchain", {}).get("channel")
-    except (tomli.TOMLDecodeError, AttributeError) as error:
-        raise ConfigError(f"{shown}: {error}; correct it") from None
-    if not isinstance(channel, str) or not re.fullmatch(r"[\w.-]+", channel):
+    content = path.read_bytes()
+    bare = content.decode("utf-8", "replace").strip()
+    if path.suffix == "" and _CHANNEL.fullmatch(bare):
+        return bare
+    table = manifest.parse(content, shown).get("toolchain")
+    channel = table.get("channel") if isinstance(table, dict) else None
+    if not isinstance(channel, str) or not _CHANNEL.fullmatch(channel):
         raise ConfigError(f'{shown}: [toolchain] channel: missing; name one, for instance channel = "1.95.0"')
     return channel
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Mapping
 
 import msgspec
-import tomli
 
 from buildlib.errors import ConfigError
+from buildlib.rust.manifest import parse
 
 
 class Package(msgspec.Struct, frozen=True, order=True):
@@ -42,10 +42,10 @@ class Lock:
         Raises:
             ConfigError: it is not one.
         """
+        document = parse(content, shown)
         try:
-            document = tomli.loads(content.decode("utf-8"))
             return cls(msgspec.convert(document.get("package", []), list[Package]))
-        except ValueError as error:
+        except msgspec.ValidationError as error:
             raise ConfigError(f"{shown}: {error}; restore it from version control") from None
 
     def reach(self, names: Iterable[str]) -> set[Package]:

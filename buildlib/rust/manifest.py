@@ -50,9 +50,19 @@ def read(path: Path, shown: str) -> Document:
         ConfigError: it cannot be read, or is not TOML.
     """
     try:
-        return tomli.loads(path.read_bytes().decode("utf-8"))
+        return parse(path.read_bytes(), shown)
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read ({error.strerror}); correct what names it") from None
+
+
+def parse(content: bytes, shown: str) -> Document:
+    """The content of a TOML file of Rust's tools.
+
+    Raises:
+        ConfigError: it is not TOML.
+    """
+    try:
+        return tomli.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise ConfigError(f"{shown}: not UTF-8; save it as UTF-8") from None
     except tomli.TOMLDecodeError as error:
@@ -115,6 +125,28 @@ def path_dependencies(document: Document) -> Iterator[tuple[str, str]]:
     for name, value in (*_dependencies(document, tables), *_items(offered)):
         if isinstance(value, dict) and isinstance(path := value.get("path"), str):
             yield name, path
+
+
+def as_library(content: bytes) -> bytes:
+    """The manifest of a crate as a dependency can use it: not as a static or dynamic library of its own."""
+    import tomlkit  # noqa: PLC0415 - takes longer to import than doit to list
+
+    document = tomlkit.parse(content.decode("utf-8"))
+    library = document.get("lib", {})
+    for key in ("crate-type", "crate_type"):
+        if key in library:
+            library[key] = ["rlib"]
+    return tomlkit.dumps(document).encode("utf-8")
+
+
+def with_members(content: bytes, members: list[str]) -> bytes:
+    """The manifest of a workspace's root with more members."""
+    import tomlkit  # noqa: PLC0415 - as above
+
+    document = tomlkit.parse(content.decode("utf-8"))
+    workspace = document.setdefault("workspace", tomlkit.table())
+    workspace["members"] = [*workspace.get("members", []), *members]
+    return tomlkit.dumps(document).encode("utf-8")
 
 
 def _inheriting(document: Document) -> Iterator[tuple[str, Any]]:

@@ -63,8 +63,7 @@ class _Probe:
         self._root = root
         self._required = required
         self._path = settings.passed.get("PATH")
-        home = os.path.join(settings.passed.get("HOME", ""), ".rustup")
-        self._rustup = Path(settings.rust.get("RUSTUP_HOME", home))
+        self._rustup = environment.home_of(settings, "rustup")
 
     def find(self, channel: str) -> Rust | str:
         rustc, cargo = (shutil.which(name, path=self._path) for name in ("rustc", "cargo"))

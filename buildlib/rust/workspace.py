@@ -28,7 +28,7 @@ import msgspec
 from buildlib import layout, render
 from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
-from buildlib.rust import files
+from buildlib.rust import files, manifest
 from buildlib.rust.command import run, said
 from buildlib.rust.crates import Crates
 from buildlib.rust.lock import Lock
@@ -113,7 +113,7 @@ class CargoWorkspace:
         every = {*found.sources, *found.tests}
         layout.sweep(target, (path for path in every if not path.startswith("../")), self._workspace)
         edits: dict[str, Callable[[bytes], bytes]] = {
-            part.crate.manifest: _as_library for parts in crates.extensions.values() for part in parts
+            part.crate.manifest: manifest.as_library for parts in crates.extensions.values() for part in parts
         }
         own = set()
         if crates.own is not None:
@@ -248,7 +248,9 @@ class CargoWorkspace:
         """The manifest of the root that a kernel brings, with the generated crates as members."""
         assert self._own is not None
         up = os.path.relpath(self.folder, self.root)
-        return _with_members(_as_library(content), [f"{up}/extensions/{name}" for name in self._names(self._own)])
+        return manifest.with_members(
+            manifest.as_library(content), [f"{up}/extensions/{name}" for name in self._names(self._own)]
+        )
 
     def _names(self, crates: Crates) -> list[str]:
         return [extension_name(crates.key, backend) for backend in crates.extensions]
@@ -266,28 +268,6 @@ def extension_name(key: str, backend: Backend) -> str:
 
 def _beside(crates: Crates, folder: str) -> str:
     return posixpath.normpath(posixpath.join("kernels", crates.key, folder))
-
-
-def _as_library(content: bytes) -> bytes:
-    """The manifest of a crate as a dependency can use it: not as a static or dynamic library of its own."""
-    import tomlkit  # noqa: PLC0415 - takes longer to import than doit to list
-
-    document = tomlkit.parse(content.decode("utf-8"))
-    library = document.get("lib", {})
-    for key in ("crate-type", "crate_type"):
-        if key in library:
-            library[key] = ["rlib"]
-    return tomlkit.dumps(document).encode("utf-8")
-
-
-def _with_members(content: bytes, members: list[str]) -> bytes:
-    """The manifest of a workspace's root with more members."""
-    import tomlkit  # noqa: PLC0415 - as above
-
-    document = tomlkit.parse(content.decode("utf-8"))
-    workspace = document.setdefault("workspace", tomlkit.table())
-    workspace["members"] = [*workspace.get("members", []), *members]
-    return tomlkit.dumps(document).encode("utf-8")
 
 
 def _content(path: Path) -> bytes:
