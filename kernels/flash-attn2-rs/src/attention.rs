@@ -23,11 +23,10 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut, zeroed_vec};
-use rayon::ThreadPoolBuildError;
+use kernelyard_rs::parallel;
 
-use crate::pool;
 use crate::simd::{Job, Simd};
-use crate::tensor::{At, Sink, Tensors};
+use crate::tensor::{At, Tensors};
 use crate::window::Window;
 
 /// The largest headdim.
@@ -43,7 +42,7 @@ const TILE: usize = 256;
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
 
 /// A call, but for the tensors that have a type.
-pub struct Problem<'a> {
+pub struct Problem {
     pub batch: usize,
     pub heads: usize,
     pub key_heads: usize,
@@ -54,11 +53,9 @@ pub struct Problem<'a> {
     pub scale: f32,
     /// 0 is none.
     pub softcap: f32,
-    /// `[batch, heads, queries]`
-    pub lse: Sink<'a, f32>,
 }
 
-impl Problem<'_> {
+impl Problem {
     /// Query heads to a key head.
     fn group(&self) -> usize {
         self.heads / self.key_heads
@@ -86,13 +83,14 @@ impl Problem<'_> {
         s: S,
         tensors: &dyn Tensors<S::E>,
         threads: usize,
-    ) -> Result<(), ThreadPoolBuildError> {
+    ) {
         const { assert!(BLOCK.is_multiple_of(MK) && BLOCK.is_multiple_of(S::DEPTH)) };
         let plan = Plan::new(self.batch * self.key_heads, self.rows(), NR * S::LANES, threads);
         let next = AtomicUsize::new(0);
-        pool::on_each(threads.min(plan.tasks()), || {
+        // A worker for each thread. One that starts late finds less to do, or nothing.
+        parallel::ranges(threads.min(plan.tasks()), 1, |_| {
             s.run(&mut Worker::<S, MK, MV, NR>::new(s, self, tensors, plan, &next));
-        })
+        });
     }
 }
 
@@ -143,7 +141,7 @@ impl Plan {
 /// A thread's memory, and what it works on.
 struct Worker<'a, S: Simd, const MK: usize, const MV: usize, const NR: usize> {
     s: S,
-    problem: &'a Problem<'a>,
+    problem: &'a Problem,
     tensors: &'a dyn Tensors<S::E>,
     plan: Plan,
     next: &'a AtomicUsize,
@@ -192,7 +190,8 @@ impl<'a, S: Simd, const MK: usize, const MV: usize, const NR: usize> Worker<'a, 
         }
         // What one row sees starts and ends no earlier than what the row before it sees.
         let seen = self.panels[0].seen.start..self.panels[used - 1].seen.end;
-        for start in seen.clone().step_by(BLOCK) {
+        // Blocks start at multiples of BLOCK whatever the tile, so that results do not depend on the number of threads.
+        for start in (seen.start / BLOCK * BLOCK..seen.end).step_by(BLOCK) {
             let block = start..seen.end.min(start + BLOCK);
             let at = [head.batch, start, head.head];
             self.tensors.keys(at, block.len(), dim / S::DEPTH, &mut self.keys);
@@ -460,13 +459,33 @@ impl<S: Simd, const NR: usize> Panel<S, NR> {
             for (x, o) in out.iter_mut().zip(o.chunks_exact(Self::WIDTH)) {
                 *x = o[lane] * scale;
             }
-            let at = problem.query(head, row);
-            let [batch, query, head] = at;
             // SAFETY: a row belongs to one panel of one task, and each task is done once.
-            unsafe {
-                tensors.write(at, out);
-                problem.lse.write((batch * problem.heads + head) * problem.window.queries() + query, &[lse]);
-            }
+            unsafe { tensors.write(problem.query(head, row), out, lse) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_cover_all_rows_once() {
+        for (heads, rows, panel, threads) in [(1, 1, 48, 1), (3, 100, 48, 2), (2, 1000, 64, 8), (5, 513, 4, 3)] {
+            let plan = Plan::new(heads, rows, panel, threads);
+            let mut seen = vec![vec![0; rows]; heads];
+            for (head, rows) in (0..plan.tasks()).map(|task| plan.task(task).unwrap()) {
+                assert_eq!(rows.start % panel, 0);
+                rows.for_each(|row| seen[head][row] += 1);
+            }
+            assert!(seen.iter().flatten().all(|&count| count == 1));
+            assert_eq!(plan.task(plan.tasks()), None);
+        }
+    }
+
+    #[test]
+    fn threads_share_the_tiles() {
+        assert!(Plan::new(8, 2048, 64, 64).tasks() >= 256);
+        assert_eq!(Plan::new(8, 2048, 64, 1).tile, TILE);
     }
 }

@@ -2,36 +2,37 @@
 
 use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use kernelyard_rs::{Float, bf16, f16};
 
 use crate::simd::Simd;
 
 /// An element of q, k, v and out.
-pub trait Element: Pod + Send + Sync {
+pub trait Number: Float + Pod {
+    /// Round each to the nearest.
     fn narrow(from: &[f32], to: &mut [Self]);
 }
 
 /// How rows of elements become operands of type `E`. To be inlined into a [`Job`](crate::simd::Job).
-pub trait Operand<E>: Element {
+pub trait Operand<E>: Number {
     /// Of a row along the dimension that is summed over.
     fn along<S: Simd<E = E>>(s: S, row: &[Self], to: &mut [E]);
     /// Of rows across it, of which `high` is used only where an operand holds two numbers.
     fn across<S: Simd<E = E>>(s: S, low: &[Self], high: &[Self], to: &mut [E]);
 }
 
-impl Element for f32 {
+impl Number for f32 {
     fn narrow(from: &[f32], to: &mut [f32]) {
         to.copy_from_slice(from);
     }
 }
 
-impl Element for f16 {
+impl Number for f16 {
     fn narrow(from: &[f32], to: &mut [f16]) {
         to.convert_from_f32_slice(from);
     }
 }
 
-impl Element for bf16 {
+impl Number for bf16 {
     fn narrow(from: &[f32], to: &mut [bf16]) {
         to.convert_from_f32_slice(from);
     }

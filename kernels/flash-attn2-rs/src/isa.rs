@@ -1,7 +1,6 @@
 //! The choice of an instruction set, and the shape of the loops for each.
 
-use half::{bf16, f16};
-use rayon::ThreadPoolBuildError;
+use kernelyard_rs::{bf16, f16};
 
 use crate::attention::Problem;
 use crate::element::Operand;
@@ -50,12 +49,10 @@ impl Isa {
 
 /// An element type that can be computed with.
 pub trait Solve: Operand<f32> {
-    fn solve(problem: &Problem, tensors: &Typed<Self>, isa: Isa, threads: usize) -> Outcome {
+    fn solve(problem: &Problem, tensors: &Typed<Self>, isa: Isa, threads: usize) {
         solve_in_f32(problem, tensors, isa, threads)
     }
 }
-
-type Outcome = Result<(), ThreadPoolBuildError>;
 
 impl Solve for f32 {}
 
@@ -63,8 +60,10 @@ impl Solve for f16 {}
 
 impl Solve for bf16 {
     #[cfg(target_arch = "x86_64")]
-    fn solve(problem: &Problem, tensors: &Typed<bf16>, isa: Isa, threads: usize) -> Outcome {
-        let Isa::Avx512Bf16(s) = isa else { return solve_in_f32(problem, tensors, isa, threads) };
+    fn solve(problem: &Problem, tensors: &Typed<bf16>, isa: Isa, threads: usize) {
+        let Isa::Avx512Bf16(s) = isa else {
+            return solve_in_f32(problem, tensors, isa, threads);
+        };
         match problem.rows() {
             0..=16 => problem.solve::<_, 8, 8, 1>(s, &tensors.with(s), threads),
             17..=32 => problem.solve::<_, 8, 8, 2>(s, &tensors.with(s), threads),
@@ -76,7 +75,7 @@ impl Solve for bf16 {
 
 /// `problem.solve::<_, MK, MV, NR>`: as many registers as there are, but for `NR + 1` to multiply by. Where there are few
 /// rows, vectors that no row would be in are left away, and for more keys at a time the registers are still used.
-fn solve_in_f32<T: Operand<f32>>(problem: &Problem, tensors: &Typed<T>, isa: Isa, threads: usize) -> Outcome {
+fn solve_in_f32<T: Operand<f32>>(problem: &Problem, tensors: &Typed<T>, isa: Isa, threads: usize) {
     let rows = problem.rows();
     match isa {
         Isa::Plain(s) => problem.solve::<_, 4, 4, 2>(s, &tensors.with(s), threads),

@@ -7,7 +7,6 @@ mod attention;
 mod element;
 mod ffi;
 mod isa;
-mod pool;
 mod simd;
 mod tensor;
 mod window;

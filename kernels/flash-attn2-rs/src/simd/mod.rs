@@ -92,3 +92,109 @@ fn exp2_fraction<S: Simd>(s: S, x: S::V) -> S::V {
     }
     s.fma(sum, x, s.splat(1.0))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::{cast, cast_slice, cast_slice_mut, zeroed_vec};
+    use kernelyard_rs::bf16;
+
+    /// Call a generic function for each instruction set that this CPU has.
+    macro_rules! for_all {
+        ($check:ident) => {
+            $check(Plain);
+            #[cfg(target_arch = "x86_64")]
+            {
+                Avx2::detect().map($check);
+                Avx512::detect().map($check);
+                Avx512Bf16::detect().map($check);
+            }
+        };
+    }
+
+    fn map<S: Simd>(s: S, numbers: &[f32], function: fn(S, S::V) -> S::V) -> Vec<f32> {
+        let mut vectors: Vec<S::V> = zeroed_vec(numbers.len().div_ceil(S::LANES));
+        cast_slice_mut(&mut vectors)[..numbers.len()].copy_from_slice(numbers);
+        vectors.iter_mut().for_each(|x| *x = function(s, *x));
+        cast_slice(&vectors)[..numbers.len()].to_vec()
+    }
+
+    fn grid(from: f32, to: f32) -> Vec<f32> {
+        const COUNT: usize = 100_003;
+        (0..COUNT).map(|i| from + (to - from) * (i as f32 / (COUNT - 1) as f32)).collect()
+    }
+
+    fn check_exp2<S: Simd>(s: S) {
+        let numbers = grid(-126.0, 1.0);
+        for (x, y) in numbers.iter().zip(map(s, &numbers, S::exp2)) {
+            let exact = f64::from(*x).exp2();
+            assert!((f64::from(y) / exact - 1.0).abs() < 3e-7, "2^{x} = {y}");
+        }
+        let limits = [f32::NEG_INFINITY, -1e30, -151.0, 0.0, -0.0, 1.0, f32::NAN];
+        let results = map(s, &limits, S::exp2);
+        assert_eq!(results[..6], [0.0, 0.0, 0.0, 1.0, 1.0, 2.0]);
+        assert!(results[6].is_nan());
+    }
+
+    #[test]
+    fn exp2_is_accurate() {
+        for_all!(check_exp2);
+    }
+
+    fn check_tanh<S: Simd>(s: S) {
+        let numbers = [grid(-12.0, 12.0), grid(-1.0, 1.0)].concat();
+        for (x, y) in numbers.iter().zip(map(s, &numbers, S::tanh)) {
+            let exact = f64::from(*x).tanh();
+            assert!((f64::from(y) - exact).abs() <= 1e-6 * exact.abs(), "tanh({x}) = {y}");
+        }
+        let results = map(s, &[f32::NEG_INFINITY, -1e30, 0.0, 1e-30, f32::INFINITY, f32::NAN], S::tanh);
+        assert_eq!(results[..5], [-1.0, -1.0, 0.0, 1e-30, 1.0]);
+        assert!(results[5].is_nan());
+    }
+
+    #[test]
+    fn tanh_is_accurate() {
+        for_all!(check_tanh);
+    }
+
+    fn check_nan<S: Simd>(s: S) {
+        let (nan, one) = (s.splat(f32::NAN), s.splat(1.0));
+        let first = |x: S::V| cast_slice::<S::V, f32>(&[x])[0];
+        assert_eq!(first(s.max(nan, one)), 1.0);
+        assert!(first(s.max(one, nan)).is_nan());
+        assert_eq!(first(s.select_lt(nan, one, one, s.splat(2.0))), 2.0);
+    }
+
+    #[test]
+    fn operands_of_comparisons_are_in_order() {
+        for_all!(check_nan);
+    }
+
+    fn check_f16<S: Simd>(s: S) {
+        let all: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+        let mut widened = vec![0.0; all.len()];
+        s.widen_f16(&all, &mut widened);
+        for (from, to) in all.iter().zip(widened) {
+            assert!(to.to_bits() == from.to_f32().to_bits() || (to.is_nan() && from.is_nan()));
+        }
+    }
+
+    #[test]
+    fn every_f16_widens_exactly() {
+        for_all!(check_f16);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn pairs_of_bf16_are_in_order() {
+        let Some(s) = Avx512Bf16::detect() else { return };
+        let low: [f32; 16] = std::array::from_fn(|i| i as f32);
+        let high = low.map(|x| x + 100.0);
+        let joined = s.join(cast(low), cast(high));
+        let times =
+            |x: f32, y: f32| -> [f32; 16] { cast(s.dot(s.splat(0.5), [bf16::from_f32(x), bf16::from_f32(y)], joined)) };
+        assert_eq!(times(1.0, 0.0), low.map(|x| x + 0.5));
+        assert_eq!(times(0.0, 1.0), high.map(|x| x + 0.5));
+        assert_eq!(times(2.0, -1.0), low.map(|x| x - 99.5));
+    }
+}

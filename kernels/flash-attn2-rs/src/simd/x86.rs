@@ -2,9 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use half::{bf16, f16};
+use kernelyard_rs::{bf16, f16};
 
 use super::{Job, Simd, exp2_fraction};
+
+const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 /// Make the token of an instruction set, and what all of them have in common.
 macro_rules! token {
@@ -47,14 +49,19 @@ token!(
     Avx512Bf16, "avx512bf16", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "f16c"
 );
 
+/// Call an intrinsic that works on registers only.
+macro_rules! intrinsic {
+    ($name:ident $(::<$parameter:tt>)? ($($argument:expr),*)) => {
+        // SAFETY: it touches no memory, and the CPU has it: `self`, whose type stands for the features, proves that.
+        unsafe { $name $(::<$parameter>)? ($($argument),*) }
+    };
+}
+
 impl Avx512Bf16 {
     pub fn without_bf16(self) -> Avx512 {
         Avx512(())
     }
 }
-
-// SAFETY, for all `unsafe` below: these intrinsics touch no memory; all that they need is that the CPU has them, which
-// the token `self` proves.
 
 impl Simd for Avx2 {
     type V = __m256;
@@ -68,61 +75,62 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        unsafe { _mm256_set1_ps(x) }
+        intrinsic!(_mm256_set1_ps(x))
     }
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_add_ps(a, b) }
+        intrinsic!(_mm256_add_ps(a, b))
     }
 
     #[inline(always)]
     fn sub(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_sub_ps(a, b) }
+        intrinsic!(_mm256_sub_ps(a, b))
     }
 
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_mul_ps(a, b) }
+        intrinsic!(_mm256_mul_ps(a, b))
     }
 
     #[inline(always)]
     fn div(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_div_ps(a, b) }
+        intrinsic!(_mm256_div_ps(a, b))
     }
 
     #[inline(always)]
     fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        unsafe { _mm256_fmadd_ps(a, b, c) }
+        intrinsic!(_mm256_fmadd_ps(a, b, c))
     }
 
     #[inline(always)]
     fn abs(self, a: __m256) -> __m256 {
-        unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), a) }
+        let sign = self.splat(-0.0);
+        intrinsic!(_mm256_andnot_ps(sign, a))
     }
 
     #[inline(always)]
     fn max(self, a: __m256, b: __m256) -> __m256 {
-        unsafe { _mm256_max_ps(a, b) }
+        intrinsic!(_mm256_max_ps(a, b))
     }
 
     #[inline(always)]
     fn select_lt(self, a: __m256, b: __m256, x: __m256, y: __m256) -> __m256 {
-        unsafe { _mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) }
+        let less = intrinsic!(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
+        intrinsic!(_mm256_blendv_ps(y, x, less))
     }
 
     #[inline(always)]
     fn exp2(self, x: __m256) -> __m256 {
         let least = self.splat(-126.0);
         let clamped = self.max(least, x);
-        let n = unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(clamped) };
+        let n = intrinsic!(_mm256_round_ps::<NEAREST>(clamped));
         let fraction = exp2_fraction(self, self.sub(clamped, n));
-        unsafe {
-            // Multiplied by 2^n: n is added to the exponent.
-            let exponent = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n));
-            let power = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(fraction), exponent));
-            _mm256_andnot_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(x, least), power)
-        }
+        // Multiplied by 2^n: n is added to the exponent.
+        let n = intrinsic!(_mm256_cvtps_epi32(n));
+        let exponent = intrinsic!(_mm256_slli_epi32::<23>(n));
+        let power = intrinsic!(_mm256_add_epi32(bytemuck::cast(fraction), exponent));
+        self.select_lt(x, least, self.splat(0.0), bytemuck::cast(power))
     }
 
     #[inline(always)]
@@ -139,7 +147,7 @@ impl Simd for Avx2 {
     fn widen_f16(self, from: &[f16], to: &mut [f32]) {
         // A headdim is a multiple of 8.
         for (from, to) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
-            *to = bytemuck::cast(unsafe { _mm256_cvtph_ps(bytemuck::cast(*from)) });
+            *to = bytemuck::cast(intrinsic!(_mm256_cvtph_ps(bytemuck::cast(*from))));
         }
     }
 }
@@ -155,56 +163,57 @@ macro_rules! avx512_f32 {
 
         #[inline(always)]
         fn splat(self, x: f32) -> __m512 {
-            unsafe { _mm512_set1_ps(x) }
+            intrinsic!(_mm512_set1_ps(x))
         }
 
         #[inline(always)]
         fn add(self, a: __m512, b: __m512) -> __m512 {
-            unsafe { _mm512_add_ps(a, b) }
+            intrinsic!(_mm512_add_ps(a, b))
         }
 
         #[inline(always)]
         fn sub(self, a: __m512, b: __m512) -> __m512 {
-            unsafe { _mm512_sub_ps(a, b) }
+            intrinsic!(_mm512_sub_ps(a, b))
         }
 
         #[inline(always)]
         fn mul(self, a: __m512, b: __m512) -> __m512 {
-            unsafe { _mm512_mul_ps(a, b) }
+            intrinsic!(_mm512_mul_ps(a, b))
         }
 
         #[inline(always)]
         fn div(self, a: __m512, b: __m512) -> __m512 {
-            unsafe { _mm512_div_ps(a, b) }
+            intrinsic!(_mm512_div_ps(a, b))
         }
 
         #[inline(always)]
         fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-            unsafe { _mm512_fmadd_ps(a, b, c) }
+            intrinsic!(_mm512_fmadd_ps(a, b, c))
         }
 
         #[inline(always)]
         fn abs(self, a: __m512) -> __m512 {
-            unsafe { _mm512_abs_ps(a) }
+            intrinsic!(_mm512_abs_ps(a))
         }
 
         #[inline(always)]
         fn max(self, a: __m512, b: __m512) -> __m512 {
-            unsafe { _mm512_max_ps(a, b) }
+            intrinsic!(_mm512_max_ps(a, b))
         }
 
         #[inline(always)]
         fn select_lt(self, a: __m512, b: __m512, x: __m512, y: __m512) -> __m512 {
-            unsafe { _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x) }
+            let less = intrinsic!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b));
+            intrinsic!(_mm512_mask_blend_ps(less, y, x))
         }
 
         #[inline(always)]
         fn exp2(self, x: __m512) -> __m512 {
             // Where x is less, 2^x is 0; and -infinity less its rounded value would be NaN.
             let clamped = self.max(self.splat(-200.0), x);
-            let n = unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(clamped) };
+            let n = intrinsic!(_mm512_roundscale_ps::<NEAREST>(clamped));
             let fraction = exp2_fraction(self, self.sub(clamped, n));
-            unsafe { _mm512_scalef_ps(fraction, n) }
+            intrinsic!(_mm512_scalef_ps(fraction, n))
         }
     };
 }
@@ -230,7 +239,7 @@ impl Simd for Avx512 {
     fn widen_f16(self, from: &[f16], to: &mut [f32]) {
         // A headdim is a multiple of 8.
         for (from, to) in from.as_chunks::<8>().0.iter().zip(to.as_chunks_mut::<8>().0) {
-            *to = bytemuck::cast(unsafe { _mm256_cvtph_ps(bytemuck::cast(*from)) });
+            *to = bytemuck::cast(intrinsic!(_mm256_cvtph_ps(bytemuck::cast(*from))));
         }
     }
 }
@@ -244,34 +253,38 @@ impl Simd for Avx512Bf16 {
 
     #[inline(always)]
     fn dot(self, acc: __m512, a: [bf16; 2], b: __m512) -> __m512 {
-        unsafe {
-            let a = _mm512_set1_epi32(bytemuck::cast(a));
-            _mm512_dpbf16_ps(
-                acc,
-                std::mem::transmute::<__m512i, __m512bh>(a),
-                std::mem::transmute::<__m512, __m512bh>(b),
-            )
-        }
+        let a = intrinsic!(_mm512_set1_epi32(bytemuck::cast(a)));
+        intrinsic!(_mm512_dpbf16_ps(acc, as_bf16(bytemuck::cast(a)), as_bf16(b)))
     }
 
     #[inline(always)]
     fn join(self, low: __m512, high: __m512) -> __m512 {
-        unsafe {
-            // All of low's numbers, then all of high's; then one of each by turns.
-            let rounded = std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low));
-            _mm512_castsi512_ps(_mm512_permutexvar_epi16(BY_TURNS, rounded))
-        }
+        // All of low's numbers, then all of high's; then one of each by turns.
+        let rounded = as_f32(intrinsic!(_mm512_cvtne2ps_pbh(high, low)));
+        let by_turns = bytemuck::cast(BY_TURNS);
+        bytemuck::cast(intrinsic!(_mm512_permutexvar_epi16(by_turns, bytemuck::cast(rounded))))
     }
 }
 
-/// The indices 0, 16, 1, 17, ... 15, 31.
-const BY_TURNS: __m512i = {
-    let mut index = [0_i16; 32];
+/// 0, 16, 1, 17, ... 15, 31.
+const BY_TURNS: [i16; 32] = {
+    let mut index = [0; 32];
     let mut i = 0;
     while i < 32 {
         index[i] = (i / 2 + i % 2 * 16) as i16;
         i += 1;
     }
-    // SAFETY: both are 64 bytes of integers.
-    unsafe { std::mem::transmute::<[i16; 32], __m512i>(index) }
+    index
 };
+
+#[inline(always)]
+fn as_bf16(x: __m512) -> __m512bh {
+    // SAFETY: both are 64 bytes, of which any are valid.
+    unsafe { std::mem::transmute::<__m512, __m512bh>(x) }
+}
+
+#[inline(always)]
+fn as_f32(x: __m512bh) -> __m512 {
+    // SAFETY: both are 64 bytes, of which any are valid.
+    unsafe { std::mem::transmute::<__m512bh, __m512>(x) }
+}
