@@ -3,8 +3,8 @@
     python gflops.py [--threads 1 8] [--rounds 9] [--shape 1 2048 8 64] [--simd auto avx2]
 
 The kernel is kernelyard/flash-attn2-rs as `get_kernel` finds it, for instance by LOCAL_KERNELS. Candidates take turns,
-so that what else the machine does meets them alike, and the best round counts. With one thread it is the CPU's time that
-is measured, which other processes hardly change.
+so that what else the machine does meets them alike, and the best round counts. With one thread, the CPU's time is
+measured and not the clock's, for other processes hardly change it.
 """
 
 import argparse

@@ -34,17 +34,17 @@ def fwd(  # noqa: PLR0913, PLR0917 - the reference kernel's arguments
     over the keys in ``position - window_size_left <= key <= position + window_size_right``.
 
     Args:
-        q: ``[batch, seqlen_q, heads, headdim]`` in float32, float16 or bfloat16, on the CPU. ``headdim`` is a multiple of
-            8 up to 256.
-        k, v: ``[batch, seqlen_k, heads_k, headdim]``. ``heads_k`` divides ``heads``: query head ``h`` attends to key head
-            ``h // (heads // heads_k)``.
+        q: ``[batch, seqlen_q, heads, headdim]`` in float32, float16 or bfloat16, on the CPU; ``headdim`` is a multiple
+            of 8 up to 256.
+        k, v: ``[batch, seqlen_k, heads_k, headdim]``. ``heads_k`` divides ``heads``: query head ``h`` attends to key
+            head ``h // (heads // heads_k)``.
         alibi_slopes: ``[heads]`` or ``[batch, heads]``, in float32.
         softmax_scale: ``headdim ** -0.5`` if None.
         is_causal: the same as ``window_size_right=0``.
         window_size_left, window_size_right: negative is no limit.
         softcap: 0 is none.
         num_threads: ``torch.get_num_threads()`` if None. 0 is what the last call asked for, and at first what
-            ``RAYON_NUM_THREADS`` says, else ``OMP_NUM_THREADS``, else the number of CPUs. Results are the same with any.
+            ``RAYON_NUM_THREADS`` says, else ``OMP_NUM_THREADS``, else the number of CPUs. It does not change results.
         simd: the instruction set, one of ``simd_paths()``; ``"auto"`` is the fastest.
 
     Returns:
