@@ -21,7 +21,9 @@ from buildlib.interface import Interface
 from buildlib.layout import lay_out, read, sweep
 from buildlib.package import Artifact, Metadata
 from buildlib.plan import BuildSpec
+from buildlib.provenance import Provenance
 from buildlib.rust import cargo
+from buildlib.rust.crates import SHARED
 from buildlib.toolchain import Toolchain
 from buildlib.variant import TvmFfiVariant
 from buildlib.workspace import Workspace
@@ -105,7 +107,7 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
         files=files,
         extension=extension,
         interface=_interface(spec, workspace, files, extension),
-        provenance=provenance.of(spec.kernel.folder, environment.child(workspace.settings)),
+        provenance=_provenance(spec, workspace),
         work=work,
         target=workspace.artifact(spec),
     )
@@ -115,7 +117,7 @@ def _interface(
     spec: BuildSpec, workspace: Workspace, package_files: Mapping[str, bytes], extension: Path | None
 ) -> Interface:
     sources = workspace.work(spec) / "src"
-    texts = (_read(sources / path, workspace) for path in workspace.inputs(spec).sources)
+    texts = (read(sources / path, workspace) for path in workspace.inputs(spec).sources)
     library = extension.read_bytes() if extension and isinstance(spec.variant, TvmFfiVariant) else None
     return interface.of(package_files, texts, library)
 
@@ -126,9 +128,15 @@ def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> 
     if recorded is not None and not recorded.dirty:
         return False
     changed = workspace.changed_kernels
-    if changed is None or spec.kernel.key in changed:
+    parts = {spec.kernel.key, *((SHARED,) if spec.crates and spec.crates.shared else ())}
+    if changed is None or changed & parts:
         return False
-    return recorded is not None or provenance.of(spec.kernel.folder, environment.child(workspace.settings)) is not None
+    return recorded is not None or _provenance(spec, workspace) is not None
+
+
+def _provenance(spec: BuildSpec, workspace: Workspace) -> Provenance | None:
+    beside = spec.crates.shared if spec.crates else ()
+    return provenance.of(spec.kernel.folder, environment.child(workspace.settings), beside)
 
 
 def _render(spec: BuildSpec, workspace: Workspace) -> _Rendered:

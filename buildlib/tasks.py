@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -26,7 +26,6 @@ from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
 from buildlib.rust import crates
-from buildlib.rust.crates import Crates
 from buildlib.rust.toolchain import Rust
 from buildlib.rust.update import update
 from buildlib.selection import select
@@ -69,9 +68,9 @@ class Session:
         settings = environment.read()
         paths = discover(root)
         kernels, broken = _load(paths, root)
-        rust, broken_rust = _load_crates(kernels)
-        broken += broken_rust
-        kernels = tuple(kernel for kernel in kernels if kernel.key not in {failed.kernel for failed in broken_rust})
+        rust, wrong = crates.load_all(kernels)
+        broken += tuple(Failed(kernel=key, message=message) for key, message in wrong.items())
+        kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
         portable = get_var("portable", "yes") != "no"
         channels = {each.channel for each in rust.values()}
         try:
@@ -172,22 +171,6 @@ class Session:
             "io": {"capture": False},
         }
 
-    def lock(self, *, upgrade: bool) -> str:
-        """Update Cargo.lock, and say what changed.
-
-        Raises:
-            ConfigError: a kernel cannot be loaded.
-            StepError: cargo cannot do it.
-        """
-        for failed in self.plan.failed:
-            if failed.variant is None:
-                raise ConfigError(
-                    f"Cargo.lock: kernels/{failed.kernel} cannot be loaded, and what it needs would be dropped; "
-                    f"mend it first\n{failed.message}"
-                )
-        toolchain = self.rust.get("", next(iter(self.rust.values()), "no kernel is in Rust"))
-        return update(toolchain, self.workspace, upgrade=upgrade)
-
     def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
         """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too."""
         members: dict[str, list[str]] = {spec.kernel.key: [] for spec in self.plan.specs}
@@ -279,21 +262,6 @@ def _load(paths: Sequence[Path], root: Path) -> tuple[tuple[Kernel, ...], tuple[
     return tuple(kernels), tuple(broken)
 
 
-def _load_crates(kernels: Iterable[Kernel]) -> tuple[dict[str, Crates], tuple[Failed, ...]]:
-    """The crates of each kernel that is in Rust; those that are wrong become a failure of their own kernel."""
-    loaded, broken = {}, []
-    for kernel in kernels:
-        try:
-            if found := crates.load(kernel):
-                loaded[kernel.key] = found
-        except ConfigError as error:
-            broken.append(Failed(kernel=kernel.key, message=str(error)))
-    for key, message in crates.clashes(loaded.values()):
-        if loaded.pop(key, None):
-            broken.append(Failed(kernel=key, message=message))
-    return loaded, tuple(broken)
-
-
 def _task(name: str, doc: str, function: Callable[..., object], *arguments: object) -> TaskDict:
     # Nothing prints, and capturing would swap sys.stdout under the feet of tasks that run beside this one.
     return {"name": name, "doc": doc, "actions": [(_act, [function, *arguments])], "io": {"capture": False}}
@@ -315,7 +283,8 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
 
 
 def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
-    return _act(lambda: session.lock(upgrade=upgrade))
+    lost = {failed.kernel: failed.message for failed in session.plan.failed if failed.variant is None}
+    return _act(lambda: update(session.rust, lost, session.workspace, upgrade=upgrade))
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
@@ -359,7 +328,8 @@ def _fail(message: str) -> None:
 
 def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
     logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
-    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports):
+    layouts = [] if spec.crates is None else workspace.cargo(spec).layouts(spec.crates)
+    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts):
         if not dryrun:
             shutil.rmtree(path, ignore_errors=True)
 

@@ -79,7 +79,7 @@ def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace
     if spec.crates is None:
         return outcome
     own = [crate.name for crate in spec.crates.crates if not crate.is_shared]
-    passed, ignored = cargo.test(spec, own, workspace.log("test", spec), workspace)
+    passed, ignored = cargo.test(spec, own, workspace.log("cargo-test", spec), workspace)
     return Outcome(passed=outcome.passed + passed, skipped=outcome.skipped + ignored, reason=outcome.reason)
 
 

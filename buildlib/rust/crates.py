@@ -47,6 +47,11 @@ class Crates(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the kernel's folder."""
         return self.kernel.name
 
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The folders, relative to the kernel's, of the crates that it shares with others."""
+        return tuple(crate.folder for crate in self.crates if crate.is_shared)
+
 
 def load(kernel: Kernel) -> Crates | None:
     """The crates of a kernel's Rust components and all that they reach by path; None where it has no such component.
@@ -81,6 +86,19 @@ def load(kernel: Kernel) -> Crates | None:
         own=own,
         channel=_channel(kernel.folder, folders, shown),
     )
+
+
+def load_all(kernels: Iterable[Kernel]) -> tuple[dict[str, Crates], dict[str, str]]:
+    """By the kernel's key: the crates of each kernel that is in Rust, and what is wrong with those of the others."""
+    loaded, wrong = {}, {}
+    for kernel in kernels:
+        try:
+            if found := load(kernel):
+                loaded[kernel.key] = found
+        except ConfigError as error:
+            wrong[kernel.key] = str(error)
+    wrong |= clashes(loaded.values())
+    return {key: crates for key, crates in loaded.items() if key not in wrong}, wrong
 
 
 def clashes(loaded: Iterable[Crates]) -> Iterator[tuple[str, str]]:

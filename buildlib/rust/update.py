@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from buildlib.errors import StepError
+from buildlib.errors import ConfigError, StepError
 from buildlib.files import write_if_changed
 from buildlib.rust.lock import Lock, changes
 from buildlib.rust.toolchain import Rust
@@ -14,21 +15,28 @@ from buildlib.workspace import Workspace
 _SHOWN = 5
 
 
-def update(rust: Rust | str, workspace: Workspace, *, upgrade: bool) -> str:
+def update(rust: Mapping[str, Rust | str], lost: Mapping[str, str], workspace: Workspace, *, upgrade: bool) -> str:
     """Update Cargo.lock; what changed, in a line.
 
-    What is pinned stays as it is, unless `upgrade` asks for the newest versions that the manifests allow.
+    What is pinned stays as it is, unless `upgrade` asks for the newest versions that the manifests allow. `rust` are
+    the toolchains by channel; `lost` the kernels that cannot be loaded, and why.
 
     Raises:
+        ConfigError: a kernel cannot be loaded.
         StepError: there is no cargo, cargo refuses a kernel, or a registry cannot be reached.
     """
-    if isinstance(rust, str):
-        raise StepError(f"Cargo.lock: cannot be updated: {rust}")
+    for key, message in lost.items():
+        raise ConfigError(
+            f"Cargo.lock: kernels/{key} cannot be loaded, and what it needs would be dropped; mend it first\n{message}"
+        )
+    toolchain = rust.get("", next(iter(rust.values()), "no kernel is in Rust"))
+    if isinstance(toolchain, str):
+        raise StepError(f"Cargo.lock: cannot be updated: {toolchain}")
     if not any(crates.own is None for crates in workspace.crates):
         return "no kernel needs it"
     pins = workspace.root / "Cargo.lock"
     before = _content(pins)
-    after = workspace.shared_cargo.update(rust, upgrade=upgrade)
+    after = workspace.shared_cargo.update(toolchain, upgrade=upgrade)
     shown = workspace.shown(pins)
     lines = changes(Lock.parse(before, shown), Lock.parse(after, shown))
     write_if_changed(pins, after)

@@ -75,6 +75,13 @@ class CargoWorkspace:
     def target(self) -> Path:
         return self.folder / "target"
 
+    def layouts(self, crates: Crates) -> list[Path]:
+        """The folders of one kernel alone."""
+        return [
+            self.folder / "kernels" / crates.key,
+            *(self.folder / "extensions" / name for name in self._names(crates)),
+        ]
+
     def use(self, crates: Crates, rust: Rust) -> dict[str, str]:
         """Make the workspace as the files are now, for building a kernel; SHA-256 of the kernel's by path.
 
