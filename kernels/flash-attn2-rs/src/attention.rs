@@ -12,8 +12,8 @@
 //!   exponentials count: about 12 instructions for a vector of scores, which at headdim 64 stand against 128
 //!   multiply-adds.
 //!
-//! With grouped-query heads, all queries of a group share panels: row `r` of a key head is query `r / group` of the head
-//! `r % group`. So a group of 8 heads fills 8 lanes even when there is a single query, and each key is read once for them.
+//! With grouped-query heads, a group of query heads shares panels: row `r` of a key head is query `r / group` of the
+//! group's head `r % group`. So a group of 8 fills 8 lanes even for a single query, and each key is read once for all 8.
 //!
 //! A panel's queries, its scores, and a block of keys or of values are in use at a time. For headdim 64 and float32 these
 //! are 12, 18 and 24 KiB, so that they stream from L2 at worst. Blocks are packed once for all panels of a tile.

@@ -24,14 +24,15 @@ pub enum Isa {
 impl Isa {
     /// All that this CPU has, the fastest last.
     pub fn detect() -> Vec<Self> {
-        let mut all = vec![Self::Plain(Plain)];
         #[cfg(target_arch = "x86_64")]
-        {
-            all.extend(Avx2::detect().map(Self::Avx2));
-            all.extend(Avx512::detect().map(Self::Avx512));
-            all.extend(Avx512Bf16::detect().map(Self::Avx512Bf16));
-        }
-        all
+        let more = [
+            Avx2::detect().map(Self::Avx2),
+            Avx512::detect().map(Self::Avx512),
+            Avx512Bf16::detect().map(Self::Avx512Bf16),
+        ];
+        #[cfg(not(target_arch = "x86_64"))]
+        let more = [];
+        std::iter::once(Some(Self::Plain(Plain))).chain(more).flatten().collect()
     }
 
     pub fn name(self) -> &'static str {
@@ -76,15 +77,18 @@ impl Solve for bf16 {
 /// `problem.solve::<_, MK, MV, NR>`: as many registers as there are, but for `NR + 1` to multiply by. Where there are few
 /// rows, vectors that no row would be in are left away, and for more keys at a time the registers are still used.
 fn solve_in_f32<T: Operand<f32>>(problem: &Problem, tensors: &Typed<T>, isa: Isa, threads: usize) {
-    let rows = problem.rows();
     match isa {
+        // The 32 vector registers of aarch64, and the 16 of x86_64.
+        #[cfg(target_arch = "aarch64")]
+        Isa::Plain(s) => problem.solve::<_, 8, 8, 3>(s, &tensors.with(s), threads),
+        #[cfg(not(target_arch = "aarch64"))]
         Isa::Plain(s) => problem.solve::<_, 4, 4, 2>(s, &tensors.with(s), threads),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2(s) if rows <= 8 => problem.solve::<_, 8, 8, 1>(s, &tensors.with(s), threads),
+        Isa::Avx2(s) if problem.rows() <= 8 => problem.solve::<_, 8, 8, 1>(s, &tensors.with(s), threads),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2(s) => problem.solve::<_, 6, 6, 2>(s, &tensors.with(s), threads),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512(s) => match rows {
+        Isa::Avx512(s) => match problem.rows() {
             0..=16 => problem.solve::<_, 8, 8, 1>(s, &tensors.with(s), threads),
             17..=32 => problem.solve::<_, 8, 8, 2>(s, &tensors.with(s), threads),
             rows if fits_64(rows) => problem.solve::<_, 6, 4, 4>(s, &tensors.with(s), threads),
