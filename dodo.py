@@ -31,3 +31,7 @@ def task_migrate() -> Iterator[TaskDict]:
 
 def task_schema() -> TaskDict:
     return SESSION.schema_task()
+
+
+def task_lock() -> TaskDict:
+    return SESSION.lock_task()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from buildlib import variant as variants
-from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, Torch, TorchNoarch, TvmFfi
+from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, Torch, TorchNoarch, TvmFfi
 from buildlib.matrix import Matrix, Row
+from buildlib.rust.crates import Crates
 from buildlib.toolchain import Host, Library, Toolchain
 from buildlib.toolchain import Torch as HostTorch
 from buildlib.variant import (
@@ -30,6 +31,8 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
     variant: Variant
     components: tuple[Component, ...]
     toolchain: Toolchain | None
+    # Of the components in Rust; None where there is none.
+    crates: Crates | None = None
 
     @property
     def name(self) -> str:
@@ -68,15 +71,24 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.specs, *self.skipped, *self.failed)
 
 
-def plan(kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, host: Host) -> Plan:
-    """Decide about every variant of every kernel; `broken` are the kernels that could not be loaded."""
+def plan(
+    kernels: Sequence[Kernel],
+    broken: Iterable[Failed],
+    matrix: Matrix,
+    host: Host,
+    crates: Mapping[str, Crates] | None = None,
+) -> Plan:
+    """Decide about every variant of every kernel.
+
+    `broken` are the kernels that could not be loaded, `crates` those of the kernels with components in Rust, by key.
+    """
     clashes = tuple(_clashes(kernels))
     refused = {clash.kernel for clash in clashes}
     specs, skipped, failed = [], [], [*broken, *clashes]
     for kernel in kernels:
         if kernel.key in refused:
             continue
-        for outcome in _variants(kernel, matrix, host):
+        for outcome in _variants(kernel, matrix, host, (crates or {}).get(kernel.key)):
             match outcome:
                 case BuildSpec():
                     specs.append(outcome)
@@ -123,7 +135,7 @@ def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
             )
 
 
-def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
+def _variants(kernel: Kernel, matrix: Matrix, host: Host, crates: Crates | None) -> Iterator[Entry]:
     compiled = {BACKENDS[type(component)] for component in kernel.components}
     found: list[tuple[Variant, Row]] = []
     match kernel.framework:
@@ -141,7 +153,7 @@ def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
                 (TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform), row)
                 for row in _declared(kernel, matrix.tvm_ffi)
             ]
-    yield from (_compiled(kernel, variant, row, host) for variant, row in found)
+    yield from (_compiled(kernel, variant, row, host, crates) for variant, row in found)
     planned = {row.compute.backend for _, row in found}
     # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
     for backend in dict.fromkeys(kernel.general.backends):
@@ -189,10 +201,14 @@ def _rank(kernel: Kernel, row: Row) -> tuple[bool, Version]:
     return _out_of_bounds(kernel, row) is None, row.version
 
 
-def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:
+def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host, crates: Crates | None) -> Entry:
     """The outcome for a variant with an extension."""
-    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, variant, row, host):
+    if reason := _out_of_bounds(kernel, row) or _unavailable(variant, row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
+    crates = crates if crates and row.compute.backend in crates.extensions else None
+    rust = host.rust[crates.channel] if crates else None
+    if isinstance(rust, str):
+        return Skipped(kernel=kernel.key, variant=variant, reason=rust)
     library = _library(variant, host)
     for part in (host.compiler, library):
         if isinstance(part, str):
@@ -205,10 +221,12 @@ def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:
         compiler=host.compiler,
         libraries=libraries,
         portability=host.portability,
+        rust=rust,
         cmake=host.cmake,
         ninja=host.ninja,
     )
-    return BuildSpec(kernel=kernel, variant=variant, components=_components(kernel, row.compute), toolchain=toolchain)
+    components = _components(kernel, row.compute)
+    return BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=toolchain, crates=crates)
 
 
 def _components(kernel: Kernel, compute: Compute) -> tuple[Component, ...]:
@@ -245,14 +263,12 @@ def _bounds(table: str, version: Version, minver: Version | None, maxver: Versio
     return None
 
 
-def _unavailable(kernel: Kernel, variant: Variant, row: Row, host: Host) -> str | None:
+def _unavailable(variant: Variant, row: Row, host: Host) -> str | None:
     """Why this machine, with this Python environment, cannot make a variant."""
     if row.platform is not host.platform:
         return f"for {row.platform} machines; this one is {host.platform or 'of an unknown platform'}"
     if row.compute.backend is not Backend.CPU:
         return f"no toolchain for {row.compute} on this machine"
-    if any(isinstance(component, RustCpu) for component in kernel.components):
-        return "Rust components are not built by this version"
     return _other_release(variant, host)
 
 

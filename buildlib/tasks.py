@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +25,9 @@ from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
+from buildlib.rust import crates
+from buildlib.rust.toolchain import Rust
+from buildlib.rust.update import update
 from buildlib.selection import select
 from buildlib.testing import Outcome
 from buildlib.variant import Backend
@@ -35,19 +38,25 @@ TaskDict = dict[str, Any]
 # Conditions of the system that a user can mend: a full disk, a quota, a folder that may not be written.
 _CONDITIONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 # `test:<name>` for the builder's own tests; no kernel's folder may be called so.
-_OWN_TESTS = ("unit", "integration")
+_OWN_TESTS = ("unit", "integration", "crates")
 
 
 class Session:
     """The plan of a checkout, and the tasks that carry it out."""
 
     def __init__(
-        self, workspace: Workspace, paths: tuple[Path, ...], kernels: tuple[Kernel, ...], planned: Plan
+        self,
+        workspace: Workspace,
+        paths: tuple[Path, ...],
+        kernels: tuple[Kernel, ...],
+        planned: Plan,
+        rust: Mapping[str, Rust | str],
     ) -> None:
         self.workspace = workspace
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
+        self.rust = rust
 
     @classmethod
     def open(cls, root: Path) -> Session:
@@ -59,14 +68,20 @@ class Session:
         settings = environment.read()
         paths = discover(root)
         kernels, broken = _load(paths, root)
+        rust, wrong = crates.load_all(kernels)
+        broken += tuple(Failed(kernel=key, message=message) for key, message in wrong.items())
+        kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
+        portable = get_var("portable", "yes") != "no"
+        channels = {each.channel for each in rust.values()}
         try:
-            host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
+            host = toolchain.probe(settings, root / "toolchains", portable=portable, channels=channels)
             rows = matrix.load(root / "toolchains" / "variants.toml")
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host))
+        workspace.crates = tuple(rust.values())
+        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host, rust), host.rust)
 
     @property
     def doit_config(self) -> dict[str, object]:
@@ -113,6 +128,12 @@ class Session:
                 log = self.workspace.build / "logs" / f"test-{name}.log"
                 yield _task(name, f"Run the builder's {name} tests.", testing.run_own, folder, log, self.workspace)
         used = {kernel.key: [other.key for other in testing.uses(kernel, self.kernels)] for kernel in self.kernels}
+        in_rust = [
+            spec for spec in self.plan.specs if spec.crates and any(each.is_shared for each in spec.crates.crates)
+        ]
+        if in_rust:
+            doc = "Run the tests of the crates that kernels share."
+            yield _task("crates", doc, testing.run_shared_crates, in_rust, self.workspace)
         for spec in self.plan.specs:
             doc = f"Test the artifact {spec.name}."
             yield {
@@ -138,6 +159,16 @@ class Session:
             "actions": [
                 (_act, [_write_schema, root / "kernels" / "build.schema.json", root / "docs" / "build-toml.md"])
             ],
+        }
+
+    def lock_task(self) -> TaskDict:
+        """What pins the crates that kernels in Rust depend on."""
+        upgrade = {"name": "upgrade", "long": "upgrade", "type": bool, "default": False, "help": "to newest versions"}
+        return {
+            "doc": "Take what new crates need into Cargo.lock; with --upgrade, move to the newest versions",
+            "params": [upgrade],
+            "actions": [(_lock, [self])],
+            "io": {"capture": False},
         }
 
     def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
@@ -251,6 +282,11 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     return {}
 
 
+def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
+    lost = {failed.kernel: failed.message for failed in session.plan.failed if failed.variant is None}
+    return _act(lambda: update(session.rust, lost, session.workspace, upgrade=upgrade))
+
+
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
     return _act(_rewrite, path, to)
 
@@ -292,7 +328,8 @@ def _fail(message: str) -> None:
 
 def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
     logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
-    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports):
+    layouts = [] if spec.crates is None else workspace.cargo(spec).layouts(spec.crates)
+    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts):
         if not dryrun:
             shutil.rmtree(path, ignore_errors=True)
 

@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import sysconfig
+from collections.abc import Collection
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +29,8 @@ from buildlib import environment, process
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
+from buildlib.rust import toolchain as rust
+from buildlib.rust.toolchain import Rust
 from buildlib.variant import Platform, Version
 
 _T = TypeVar("_T")
@@ -85,13 +88,15 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     compiler: Compiler
     libraries: tuple[Library, ...]
     portability: Portability | None
+    rust: Rust | None = None
     cmake: str
     ninja: str
 
     @property
     def identity(self) -> tuple[str, ...]:
         portability = self.portability.identity if self.portability else NOT_PORTABLE
-        return (self.compiler.identity, *(library.identity for library in self.libraries), portability)
+        rust = (self.rust.identity,) if self.rust else ()
+        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, portability)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,15 +131,20 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     torch: Torch | str
     tvm_ffi: Library | str
     python: Library
+    # By the channel that a kernel asks for.
+    rust: dict[str, Rust | str] = {}
     cmake: str
     ninja: str
 
 
-def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
-    """Find what this machine has; `data` is the folder toolchains/, `portable` whether binaries are for others too.
+def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
+    """Find what this machine has.
+
+    `data` is the folder toolchains/; `portable` is whether binaries are for others too; `channels` are those of Rust
+    that kernels ask for, none where no kernel is in Rust.
 
     Raises:
-        ToolchainError: host.toml or platforms.toml cannot be used, or cmake or ninja is missing from the environment.
+        ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
     """
     platform = _platform()
     platforms = _read(data / "platforms.toml", dict[Platform, Portability])
@@ -145,9 +155,16 @@ def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
         torch=_torch(),
         tvm_ffi=_tvm_ffi(),
         python=_python(),
+        rust=_rust(settings, data, channels),
         cmake=_tool("cmake", "cmake/data/bin/cmake"),
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
     )
+
+
+def _rust(settings: Settings, data: Path, channels: Collection[str]) -> dict[str, Rust | str]:
+    if not channels:
+        return {}
+    return rust.probe(settings, data.parent, _read(data / "rust.toml", rust.Requirements), channels)
 
 
 class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
