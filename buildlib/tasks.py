@@ -17,6 +17,7 @@ from doit.task import Task
 
 from buildlib import build, check, config, environment, matrix, plan, testing, toolchain
 from buildlib import variant as variants
+from buildlib.check import foreign
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
@@ -111,14 +112,28 @@ class Session:
         yield from self._groups("build", "Build")
 
     def check_tasks(self) -> Iterator[TaskDict]:
-        """`check:<kernel>:<variant>` for each artifact, and `check:<kernel>`."""
+        """`check:<kernel>:<variant>` for each artifact, `check:<kernel>:build.toml`, and `check:<kernel>`.
+
+        A folder among the artifacts that no spec makes has a task too.
+        """
+        more: list[str] = []
+        for kernel in self.kernels:
+            more.append(f"{kernel.key}:build.toml")
+            doc = f"Check {self.workspace.shown(kernel.folder / 'build.toml')}."
+            yield {
+                **_task(more[-1], doc, check.check_build_toml, kernel, self.workspace),
+                "uptodate": [(check.build_toml_is_up_to_date, [kernel, self.workspace])],
+            }
+        for name, folders in foreign.find(self.plan, self.workspace).items():
+            more.append(name)
+            yield _task(name, "Say what it is that no spec makes.", foreign.check, folders, self.workspace)
         for spec in self.plan.specs:
             yield {
                 **_task(spec.name, f"Check the artifact {spec.name}.", check.check, spec, self.workspace),
                 "uptodate": [(check.up_to_date, [spec, self.workspace])],
                 "task_dep": [f"build:{spec.name}"],
             }
-        yield from self._groups("check", "Check")
+        yield from self._groups("check", "Check", more)
 
     def test_tasks(self) -> Iterator[TaskDict]:
         """`test:<kernel>:<variant>` for each artifact, `test:<kernel>`, and the builder's own tests where they are."""
@@ -171,9 +186,14 @@ class Session:
             "io": {"capture": False},
         }
 
-    def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
-        """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too."""
+    def _groups(self, stage: str, verb: str, more: Sequence[str] = ()) -> Iterator[TaskDict]:
+        """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too.
+
+        `more` are names of tasks of the stage beside those for specs.
+        """
         members: dict[str, list[str]] = {spec.kernel.key: [] for spec in self.plan.specs}
+        for name in more:
+            members.setdefault(name.partition(":")[0], []).append(f"{stage}:{name}")
         for spec in self.plan.specs:
             members[spec.kernel.key].append(f"{stage}:{spec.name}")
         for entry in self.plan.entries:

@@ -147,11 +147,11 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
     """
     platform = _platform()
-    platforms = _read(data / "platforms.toml", dict[Platform, Portability])
+    platforms = read_data(data / "platforms.toml", dict[Platform, Portability])
     return Host(
         platform=platform,
         portability=platforms.get(platform) if platform and portable else None,
-        compiler=_compiler(settings, _read(data / "host.toml", _HostFile).cxx),
+        compiler=_compiler(settings, read_data(data / "host.toml", _HostFile).cxx),
         torch=_torch(),
         tvm_ffi=_tvm_ffi(),
         python=_python(),
@@ -164,7 +164,7 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
 def _rust(settings: Settings, data: Path, channels: Collection[str]) -> dict[str, Rust | str]:
     if not channels:
         return {}
-    return rust.probe(settings, data.parent, _read(data / "rust.toml", rust.Requirements), channels)
+    return rust.probe(settings, data.parent, read_data(data / "rust.toml", rust.Requirements), channels)
 
 
 class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,7 +177,12 @@ class _HostFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cxx: _Requirements
 
 
-def _read(path: Path, kind: type[_T]) -> _T:
+def read_data(path: Path, kind: type[_T]) -> _T:
+    """Read a file of toolchains/.
+
+    Raises:
+        ToolchainError: it cannot be read, or does not say what it must.
+    """
     try:
         return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), kind)
     except (OSError, ValueError) as error:

@@ -20,6 +20,7 @@ from buildlib.process import Processes
 from buildlib.rust.crates import Crates
 from buildlib.rust.lock import Lock
 from buildlib.rust.workspace import CargoWorkspace
+from buildlib.variant import Variant
 
 
 class Workspace:
@@ -63,7 +64,11 @@ class Workspace:
 
     def artifact(self, spec: BuildSpec) -> Path:
         """The folder of a spec's artifact: `build/kernels/<kernel>/build/<variant>`."""
-        return self.artifacts(spec.kernel) / "build" / variants.name(spec.variant)
+        return self.variant(spec.kernel.key, spec.variant)
+
+    def variant(self, kernel: str, variant: Variant) -> Path:
+        """The folder where the artifact of a kernel's variant is, or would be."""
+        return self.build / "kernels" / kernel / "build" / variants.name(variant)
 
     def artifacts(self, kernel: Kernel) -> Path:
         """The folder that the `kernels` client loads a kernel from."""

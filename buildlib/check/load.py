@@ -9,17 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildlib import environment, process
-from buildlib.check.finding import Finding
-from buildlib.package import Artifact
-from buildlib.plan import BuildSpec
+from buildlib.check.finding import Finding, Outcome
+from buildlib.check.subject import Subject
 from buildlib.workspace import Workspace
 
 _CHILD = Path(__file__).with_name("_load_child.py")
 
 
-def check(spec: BuildSpec, artifact: Artifact, workspace: Workspace) -> Iterator[Finding]:
+def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
     """Yield a finding where the artifact cannot be loaded by path, and by repository id through LOCAL_KERNELS."""
-    log = workspace.log("check", spec)
+    artifact = subject.artifact
+    log = workspace.log("check", subject.spec)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="kernelyard-load-") as scratch:
