@@ -56,12 +56,12 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """`12 checks passed, 3 do not apply, advice: syntax`; the report says more."""
+        """`12 checks passed, 3 left out, advice: syntax`; the report says more."""
         not_made = {each.check for each in self.not_checked}
         advice = dict.fromkeys(each.check for each in self.findings if each.severity is Severity.ADVICE)
         return (
             f"{len(self.passed)} checks passed"
-            + (f", {len(not_made)} do not apply" if not_made else "")
+            + (f", {len(not_made)} left out" if not_made else "")
             + (f", advice: {', '.join(advice)}" if advice else "")
         )
 
