@@ -27,6 +27,10 @@ def task_test() -> Iterator[TaskDict]:
     yield from SESSION.test_tasks()
 
 
+def task_lint() -> TaskDict:
+    return SESSION.lint_task()
+
+
 def task_migrate() -> Iterator[TaskDict]:
     yield {"name": None, "doc": "Rewrite a build.toml in the newest edition, or in another: migrate:KERNEL [--to 5]"}
     yield from SESSION.migrate_tasks()
@@ -34,6 +38,10 @@ def task_migrate() -> Iterator[TaskDict]:
 
 def task_schema() -> TaskDict:
     return SESSION.schema_task()
+
+
+def task_dist() -> TaskDict:
+    return SESSION.dist_task()
 
 
 def task_lock() -> TaskDict:

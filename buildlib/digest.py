@@ -17,31 +17,64 @@ from buildlib.plan import BuildSpec
 from buildlib.variant import Backend, TorchNoarchVariant, TorchStableAbiVariant, TorchVariant, TvmFfiVariant
 
 TEMPLATES = Path(__file__).parent / "templates"
+# The parts of what a digest covers, in the words in which a change of it is explained.
+PARTS = ("build.toml", "sources", "shared crate", "Cargo.lock", "templates", "builder", "toolchain")
 # Enough hex digits that two builds of one kernel, which would have to be loaded into one process, do not meet.
 _ID_DIGITS = 8
 
 
-def spec_digest(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
+class Builder(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a builder decides the content of artifacts: its version, and SHA-256 by path below its templates/."""
+
+    version: str
+    templates: dict[str, str]
+
+    def rendered_from(self, *folders: str) -> list[str]:
+        """The name and content of each template in some folders of them."""
+        paths = sorted(path for path in self.templates if path.partition("/")[0] in folders)
+        return [f"{path} {self.templates[path]}" for path in paths]
+
+
+def spec_digest(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder | None = None) -> str:
     """The digest of all that decides the content of a spec's artifact, in hex.
 
     It covers build.toml as parsed (less what only matters to publishing and to other backends), the inputs by path and
-    content (`hashes`: SHA-256 by path relative to the kernel's folder), the templates and version of the builder, and
-    the toolchain's identity. No absolute path and no time enters.
+    content (`hashes`: SHA-256 by path relative to the kernel's folder), the templates and version of the builder (of
+    this one, unless another is given), and the toolchain's identity. No absolute path and no time enters.
     """
+    return _sha256(_covered(spec, hashes, builder or this_builder()))
+
+
+def part_digests(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder | None = None) -> dict[str, str]:
+    """A short digest for each of `PARTS`, by which two digests of one kernel × variant tell what differs."""
+    return {part: _sha256(value)[:16] for part, value in _covered(spec, hashes, builder or this_builder()).items()}
+
+
+def _covered(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder) -> dict[str, object]:
     general = spec.kernel.general
-    covered = {
-        "general": [general.name, general.version, general.license, general.upstream, general.source],
-        "python-depends": python_depends(spec),
-        "kernel-depends": kernel_depends(spec),
-        "framework": _framework(spec),
-        "archs": archs(spec),
-        "components": spec.components,
-        "variant": variants.name(spec.variant),
+    outside = [item for item in hashes.items() if item[0].startswith("../")]
+    return {
+        "build.toml": {
+            "general": [general.name, general.version, general.license, general.upstream, general.source],
+            "python-depends": python_depends(spec),
+            "kernel-depends": kernel_depends(spec),
+            "framework": _framework(spec),
+            "archs": archs(spec),
+            "components": spec.components,
+            "variant": variants.name(spec.variant),
+        },
+        "sources": sorted(item for item in hashes.items() if not item[0].startswith("../")),
+        # A kernel reads nothing outside of its folder but the crates that kernels share, and what pins their versions.
+        "shared crate": sorted(item for item in outside if not item[0].startswith("../../")),
+        "Cargo.lock": sorted(item for item in outside if item[0].startswith("../../")),
+        "templates": builder.rendered_from("common", family(spec), *(("rust",) if spec.crates else ())),
+        "builder": builder.version,
         "toolchain": spec.toolchain.identity if spec.toolchain else None,
-        "builder": builder_identity("common", family(spec), *(("rust",) if spec.crates else ())),
-        "inputs": sorted(hashes.items()),
     }
-    return hashlib.sha256(msgspec.json.encode(covered, order="sorted")).hexdigest()
+
+
+def _sha256(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
 def _framework(spec: BuildSpec) -> Framework:
@@ -111,7 +144,12 @@ def builder_version() -> str:
 
 
 @cache
-def builder_identity(*folders: str) -> tuple[str, ...]:
-    """The builder's version, and the name and content of each template in some folders of them."""
-    files = sorted(path for folder in folders for path in (TEMPLATES / folder).glob("*.j2"))
-    return builder_version(), *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
+def this_builder() -> Builder:
+    """The builder that is running."""
+    return Builder(
+        version=builder_version(),
+        templates={
+            f"{path.parent.name}/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted(TEMPLATES.glob("*/*.j2"))
+        },
+    )

@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's environment asks for."""
 
     cache: Path
+    cargo_home: Path = Path("~/.cargo")
     max_jobs: int | None = None
     cxx: str | None = None
     on_ci: bool = False
@@ -39,6 +40,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
         cache=Path(environ.get("KERNELYARD_CACHE") or os.path.join(home, "kernelyard")),
+        cargo_home=Path(environ.get("CARGO_HOME") or os.path.join(os.path.expanduser("~"), ".cargo")),
         max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
         cxx=environ.get("CXX") or None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -56,6 +57,19 @@ def inspect(content: bytes, suffix: str) -> FileInfo:
     )
     spells_name = b"EXTENSION" in content or b"_EXPAND" in content
     return FileInfo(sha256, includes, spells_name and _NAME.search(_NAME_THROUGH_MACRO.sub(b"", content)) is not None)
+
+
+class Files(Protocol):
+    """Where the content of kernels is read: a checkout (`FileCache`), or a commit of it (`git.Tree`).
+
+    Both take the paths that the checkout has.
+    """
+
+    def get(self, path: str) -> FileInfo | None:
+        """The information about a file, or None where there is no such file."""
+
+    def listing(self, folder: Path) -> tuple[str, ...]:
+        """The files below a folder, as `listing` gives them."""
 
 
 # Inode, size, mtime and ctime: a change of content moves at least one of these, even when a tool puts the mtime back.

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from buildlib.config.model import Kernel, RustCpu, RustCuda, TorchNoarch, TvmFfi
-from buildlib.files import FileCache
+from buildlib.files import Files
 from buildlib.plan import BuildSpec
 from buildlib.rust import files as rust
 
@@ -50,7 +50,7 @@ def package_folder(kernel: Kernel) -> str:
     return f"{parent}/{kernel.general.module}"
 
 
-def find(spec: BuildSpec, cache: FileCache) -> Inputs:
+def find(spec: BuildSpec, cache: Files) -> Inputs:
     """The inputs of a spec, from the folder's present content."""
     files = frozenset(cache.listing(spec.kernel.folder))
     sources: set[str] = set()
@@ -81,7 +81,7 @@ def _groups(spec: BuildSpec) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]
             yield component.src, component.include
 
 
-def _reach(folder: Path, path: str, search: Iterable[str], files: frozenset[str], cache: FileCache) -> set[str]:
+def _reach(folder: Path, path: str, search: Iterable[str], files: frozenset[str], cache: Files) -> set[str]:
     """`path` and all files of the folder that it includes, directly or not."""
     search = tuple(search)
     reached = {path}
@@ -101,7 +101,7 @@ def _reach(folder: Path, path: str, search: Iterable[str], files: frozenset[str]
     return reached
 
 
-def _info_spells(folder: Path, path: str, cache: FileCache) -> bool:
+def _info_spells(folder: Path, path: str, cache: Files) -> bool:
     info = cache.get(f"{folder}/{path}")
     return info is not None and info.spells_name
 

@@ -11,8 +11,9 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from buildlib.errors import StepError
 
@@ -115,15 +116,48 @@ class Processes:
             return process
 
 
-def output(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None) -> str | None:
-    """What a quick query (a version, a commit) prints, or None where the program is missing or fails."""
+def output(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: Path | None = None, errors: str = "replace"
+) -> str | None:
+    """What a quick query (a version, a commit) prints, or None where the program is missing or fails.
+
+    `errors` says what becomes of bytes that are not UTF-8; "surrogateescape" keeps them, as in paths.
+    """
     try:
         done = subprocess.run(
             list(argv), cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    return done.stdout.decode("utf-8", errors) if done.returncode == 0 else None
+
+
+@contextlib.contextmanager
+def conversation(argv: Sequence[str], *, env: Mapping[str, str], cwd: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """A program that answers what is written to it: the file to write to, and the one to read from.
+
+    Raises:
+        StepError: the program cannot be started.
+    """
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise StepError(f"{argv[0]}: cannot be started ({error.strerror}); is it installed?") from None
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield process.stdin, process.stdout
+        finally:
+            _kill(process, signal.SIGTERM)
 
 
 def describe(status: int) -> str:

@@ -171,6 +171,23 @@ def _cxx_standard(spec: BuildSpec) -> int:
     return 17 if family(spec) == "torch" and version < _TORCH_CXX20 else 20
 
 
+def workflow(template: str, values: dict[str, object]) -> str:
+    """A file of templates/ci. Its marks are `[[ ]]` and `[% %]`, because workflows use `{{ }}` themselves."""
+    return _workflows().get_template(template).render(values)
+
+
+@cache
+def _workflows() -> jinja2.Environment:
+    return _environment().overlay(
+        variable_start_string="[[",
+        variable_end_string="]]",
+        block_start_string="[%",
+        block_end_string="%]",
+        comment_start_string="[#",
+        comment_end_string="#]",
+    )
+
+
 @cache
 def _environment() -> jinja2.Environment:
     # Imported here because it takes a third of the time in which `doit list` must answer.

@@ -7,6 +7,17 @@ import time
 from collections import Counter
 from typing import TextIO
 
+import msgspec
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What became of one task: done, not tested, up to date, skipped, not run or failed; and what it had to say."""
+
+    task: str
+    state: str
+    text: str = ""
+    seconds: float = 0.0
+
 
 class Report:
     """The state of a run, written to `out` as it goes; safe to call from several threads."""
@@ -22,6 +33,7 @@ class Report:
         self._skipped: dict[str, str] = {}
         self._untested: list[tuple[str, str]] = []
         self._blocked: list[tuple[str, str]] = []
+        self.entries: list[Entry] = []
 
     def start(self, name: str) -> None:
         with self._lock:
@@ -33,24 +45,29 @@ class Report:
         with self._lock:
             seconds = self._seconds(name)
             (self._done if tested else self._untested).append((name, summary))
+            self.entries.append(Entry(name, "done" if tested else "not tested", summary, round(seconds, 2)))
             self._line(f"{'ok' if tested else '??':<6} {name}  {seconds:.1f} s{f'  {summary}' if summary else ''}")
 
     def fresh(self, name: str) -> None:
         """A task that had nothing to do."""
         self._fresh.append(name)
+        self.entries.append(Entry(name, "up to date"))
 
     def skip(self, name: str, reason: str) -> None:
         self._skipped[name] = reason
+        self.entries.append(Entry(name, "skipped", reason))
 
     def block(self, name: str, reason: str) -> None:
         """A task that could not run because of one that failed."""
         self._blocked.append((name, reason))
+        self.entries.append(Entry(name, "not run", reason))
 
     def fail(self, name: str, message: str) -> None:
         """A task that failed; the first line of the message must make sense by itself."""
         with self._lock:
             seconds = self._seconds(name)
             self._failed.append((name, message.splitlines()[0] if message else ""))
+            self.entries.append(Entry(name, "failed", message, round(seconds, 2)))
             self._line(f"FAILED {name}  {seconds:.1f} s\n{message}")
 
     def finish(self) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable
 from buildlib.errors import SelectionError
 
 _WILDCARDS = frozenset("*?[")
+# The stages whose tasks are `<stage>:<kernel>:<variant>`.
+_OF_ROWS = frozenset({"build", "check", "test"})
 
 
 def select(patterns: Iterable[str], names: Collection[str]) -> list[str]:
@@ -24,6 +26,24 @@ def select(patterns: Iterable[str], names: Collection[str]) -> list[str]:
             raise SelectionError(_nothing(pattern, names))
         selected |= dict.fromkeys(found)
     return list(selected)
+
+
+def narrow(selected: Iterable[str], rows: Collection[tuple[str, str]], names: Collection[str]) -> list[str]:
+    """Of the selected tasks, those of the rows alone; a row is its kernel and its own name.
+
+    Tasks that are no kernel's stay as they are, if they are named; `test` alone does not stand for the builder's own.
+    """
+    narrowed: dict[str, None] = {}
+    for name in selected:
+        stage, _, rest = name.partition(":")
+        if stage not in _OF_ROWS or (rest and not any(rest in row for row in rows) and f"build:{rest}" not in names):
+            narrowed[name] = None
+            continue
+        for kernel, row in rows:
+            if rest in {"", kernel, row}:
+                # What cannot be planned has one task, which says why, whatever was to be done with it.
+                narrowed[f"{stage}:{row}" if f"{stage}:{row}" in names else f"build:{row}"] = None
+    return [name for name in narrowed if name in names]
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
-import re
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,8 +14,22 @@ from doit import get_var
 from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
-from buildlib import build, check, config, environment, matrix, plan, testing, toolchain
-from buildlib import variant as variants
+from buildlib import (
+    build,
+    changes,
+    check,
+    chosen,
+    config,
+    environment,
+    linting,
+    loading,
+    plan,
+    rows,
+    summary,
+    testing,
+    travel,
+)
+from buildlib.changes import Before
 from buildlib.check import foreign
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
@@ -24,22 +37,18 @@ from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, ToolchainError
 from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
-from buildlib.plan import BuildSpec, Failed, Plan, Skipped
+from buildlib.plan import BuildSpec, Plan
 from buildlib.reporter import Report
-from buildlib.rust import crates
+from buildlib.rows import Row
 from buildlib.rust.toolchain import Rust
 from buildlib.rust.update import update
-from buildlib.selection import select
 from buildlib.testing import Outcome
-from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
 TaskDict = dict[str, Any]
 
 # Conditions of the system that a user can mend: a full disk, a quota, a folder that may not be written.
 _CONDITIONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
-# `test:<name>` for the builder's own tests; no kernel's folder may be called so.
-_OWN_TESTS = ("unit", "integration", "crates")
 
 
 class Session:
@@ -52,11 +61,15 @@ class Session:
         kernels: tuple[Kernel, ...],
         planned: Plan,
         rust: Mapping[str, Rust | str],
+        *,
+        built: bool = False,
     ) -> None:
+        """`built` says that artifacts were built elsewhere, and are taken as they are."""
         self.workspace = workspace
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
+        self.built = built
         self.rust = rust
 
     @classmethod
@@ -68,28 +81,54 @@ class Session:
         """
         settings = environment.read()
         paths = discover(root)
-        kernels, broken = _load(paths, root)
-        rust, wrong = crates.load_all(kernels)
-        broken += tuple(Failed(kernel=key, message=message) for key, message in wrong.items())
-        kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
-        portable = get_var("portable", "yes") != "no"
-        channels = {each.channel for each in rust.values()}
+        kernels, broken = loading.load(paths, root, config.load)
         try:
-            host = toolchain.probe(settings, root / "toolchains", portable=portable, channels=channels)
-            rows = matrix.load(root / "toolchains" / "variants.toml")
+            found = loading.planned(kernels, broken, root / "toolchains", settings, portable=_portable())
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        workspace.crates = tuple(rust.values())
-        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host, rust), host.rust)
+        workspace.crates = tuple(found.crates.values())
+        built = get_var("built", "no") == "yes"
+        planned = travel.built(found.plan, found.kernels, workspace) if built else found.plan
+        return cls(workspace, paths, found.kernels, planned, found.rust, built=built)
+
+    def rows(self) -> list[Row]:
+        """The plan as rows."""
+        return rows.rows(self.plan, self.workspace.sources)
+
+    def before(self, since: str) -> Before | None:
+        """The plan of an earlier commit or run, made for the same machine; None where `since` names nothing.
+
+        Raises:
+            SelectionError: there is no such commit or file.
+        """
+        return changes.before(since, self.workspace, portable=_portable())
+
+    def chosen(self, options: chosen.Options) -> list[Row] | None:
+        """The rows that options select, or None where they select nothing in particular.
+
+        Raises:
+            SelectionError: the commit or the file is not there, or the file is of other sources than this checkout.
+        """
+        return chosen.chosen(options, self.plan, self.workspace, built=self.built, portable=_portable())
+
+    def nothing_to_do(self) -> None:
+        """End a run without a task as one with tasks ends."""
+        summary.save((), self.record)
+        self.workspace.close()
+
+    @property
+    def record(self) -> Path:
+        """Where the outcome of the last run is kept."""
+        return self.workspace.build / "reports" / "last-run.json"
 
     @property
     def doit_config(self) -> dict[str, object]:
         """DOIT_CONFIG. Threads, because all the work is in child processes."""
         return {
             "default_tasks": ["build"],
-            "reporter": Reporter,
+            "reporter": type("Reporter", (Reporter,), {"record": self.record}),
             "par_type": "thread",
             "num_process": budget(self.workspace.settings),
             "continue": True,
@@ -99,8 +138,12 @@ class Session:
     def build_tasks(self) -> Iterator[TaskDict]:
         """`build:<kernel>:<variant>` for everything in the plan, skipped and failed included, and `build:<kernel>`."""
         for spec in self.plan.specs:
+            if self.built:
+                doc = f"Verify the artifact {spec.name}, which was built elsewhere."
+                yield _task(spec.name, doc, travel.verify, spec, self.workspace)
+                continue
             yield {
-                **_task(spec.name, f"Build the artifact {spec.name}.", build.build, spec, self.workspace),
+                **_task(spec.name, f"Build the artifact {spec.name}.", _build, spec, self.workspace),
                 "uptodate": [(build.up_to_date, [spec, self.workspace])],
                 "clean": [(_clean, [spec, self.workspace])],
             }
@@ -137,7 +180,7 @@ class Session:
 
     def test_tasks(self) -> Iterator[TaskDict]:
         """`test:<kernel>:<variant>` for each artifact, `test:<kernel>`, and the builder's own tests where they are."""
-        for name in _OWN_TESTS:
+        for name in loading.OWN_TESTS:
             folder = self.workspace.root / "tests" / name
             if folder.is_dir():
                 log = self.workspace.build / "logs" / f"test-{name}.log"
@@ -160,11 +203,21 @@ class Session:
     def migrate_tasks(self) -> Iterator[TaskDict]:
         """`migrate:<kernel>` for each build.toml, one that cannot be loaded included: an old edition is such a one."""
         for path in self.paths:
-            if not _can_be_task(path.parent.name):
+            if not loading.can_be_task(path.parent.name):
                 continue
             edition = {"name": "to", "long": "to", "type": int, "default": NEWEST_EDITION, "help": "the edition wanted"}
             doc = f"Rewrite {self.workspace.shown(path)} in another edition."
             yield {"name": path.parent.name, "doc": doc, "params": [edition], "actions": [(_migrate, [path])]}
+
+    def lint_task(self) -> TaskDict:
+        """What a reviewer need not look for."""
+        doc = "Lint and type-check the Python, and see that the CI workflows are current"
+        return _single(_task("lint", doc, linting.lint, self.workspace))
+
+    def dist_task(self) -> TaskDict:
+        """The builder as a package, where this is its repository."""
+        doc = "Make the sdist and the wheel of the builder itself, in dist/"
+        return _single(_task("dist", doc, linting.dist, self.workspace))
 
     def schema_task(self) -> TaskDict:
         """What is generated from the model of build.toml for its authors and their editors."""
@@ -204,87 +257,18 @@ class Session:
             yield {"name": kernel, "actions": None, "task_dep": names, "doc": f"{verb} all variants of {kernel}."}
 
 
-def choose(session: Session, patterns: Sequence[str]) -> Plan:
-    """The part of the plan that the patterns select; all of it where there is none.
-
-    Raises:
-        SelectionError: a pattern selects nothing.
-    """
-    entries = {plan.name(entry): entry for entry in session.plan.entries}
-    kernels = {name.partition(":")[0] for name in entries}
-    chosen = set(select(patterns, sorted(kernels | entries.keys()))) if patterns else kernels
-    found = [entry for name, entry in entries.items() if name in chosen or name.partition(":")[0] in chosen]
-    return Plan(
-        specs=tuple(entry for entry in found if isinstance(entry, BuildSpec)),
-        skipped=tuple(entry for entry in found if isinstance(entry, Skipped)),
-        failed=tuple(entry for entry in found if isinstance(entry, Failed)),
-    )
-
-
-def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, object]]:
-    """What CI reads: a row for each kernel × variant that the patterns select, all where there is none.
-
-    Raises:
-        SelectionError: a pattern selects nothing.
-    """
-    entries = {plan.name(entry): entry for entry in choose(session, patterns).entries}
-    return [_row(entry, session.workspace) for _, entry in sorted(entries.items())]
-
-
-def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:
-    variant = entry.variant
-    status, reason, digest = "build", None, None
-    match entry:
-        case BuildSpec():
-            digest = workspace.digest(entry)
-        case Skipped():
-            status, reason = "skip", entry.reason
-        case Failed():
-            status, reason = "error", entry.message
-    return {
-        "kernel": entry.kernel.key if isinstance(entry, BuildSpec) else entry.kernel,
-        "variant": variants.name(variant) if variant and not isinstance(variant, Backend) else None,
-        "backend": variant if variant is None or isinstance(variant, Backend) else variants.backend(variant),
-        "framework": variants.framework(variant) if variant and not isinstance(variant, Backend) else None,
-        "status": status,
-        "reason": reason,
-        "digest": digest,
-    }
-
-
-def _can_be_task(folder: str) -> bool:
-    """Whether a task can be named after a folder: doit reads some characters, and two names are taken."""
-    return folder not in _OWN_TESTS and set(folder).isdisjoint(":=*?[")
-
-
-def _free_name(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _load(paths: Sequence[Path], root: Path) -> tuple[tuple[Kernel, ...], tuple[Failed, ...]]:
-    """Load each build.toml; one that is wrong becomes a failure of its own kernel and stops no other."""
-    kernels: list[Kernel] = []
-    broken: list[Failed] = []
-    names = {path.parent.name for path in paths}
-    for path in paths:
-        key = path.parent.name
-        if not _can_be_task(key):
-            message = f"kernels/{key}: a folder of this name cannot be a task of doit; rename it"
-            taken = {*names, *(failed.kernel for failed in broken), *_OWN_TESTS}
-            broken.append(Failed(kernel=_free_name(re.sub(r"[:=*?[]", "_", key), taken), message=message))
-            continue
-        try:
-            kernels.append(config.load(path))
-        except ConfigError as error:
-            broken.append(Failed(kernel=key, message=str(error).replace(f"{root}{os.sep}", "")))
-    return tuple(kernels), tuple(broken)
+def _portable() -> bool:
+    return bool(get_var("portable", "yes") != "no")
 
 
 def _task(name: str, doc: str, function: Callable[..., object], *arguments: object) -> TaskDict:
     # Nothing prints, and capturing would swap sys.stdout under the feet of tasks that run beside this one.
     return {"name": name, "doc": doc, "actions": [(_act, [function, *arguments])], "io": {"capture": False}}
+
+
+def _single(task: TaskDict) -> TaskDict:
+    """A task without subtasks, whose name is that of its creator in dodo.py."""
+    return {key: value for key, value in task.items() if key != "name"}
 
 
 def _act(function: Callable[..., object], *arguments: object) -> dict[str, object] | TaskFailed:
@@ -342,6 +326,16 @@ def condition(error: OSError) -> str:
     return f"{error.filename or 'build'}: {error.strerror}; make room or give access, and run again"
 
 
+def _build(spec: BuildSpec, workspace: Workspace) -> str:
+    """Build, note how long it took where it began from nothing, and say how big the artifact is."""
+    from_nothing = not workspace.work(spec).exists()
+    start = time.monotonic()
+    artifact = build.build(spec, workspace)
+    if from_nothing:
+        workspace.times.record(spec.name, time.monotonic() - start)
+    return summary.size(artifact.folder)
+
+
 def _fail(message: str) -> None:
     raise ConfigError(message)
 
@@ -358,6 +352,8 @@ class Reporter:
     """doit's view of a `Report`."""
 
     desc = "a line for each task that ran, and a table"
+    # Where the outcome of the run is kept for `doit summary`.
+    record: Path | None = None
 
     def __init__(self, outstream: TextIO, options: dict[str, object]) -> None:  # noqa: ARG002 - doit's signature
         self._report = Report(outstream)
@@ -404,3 +400,5 @@ class Reporter:
 
     def complete_run(self) -> None:
         self._report.finish()
+        if self.record is not None:
+            summary.save(self._report.entries, self.record)

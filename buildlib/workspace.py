@@ -9,17 +9,17 @@ from pathlib import Path
 from buildlib import environment, provenance
 from buildlib import variant as variants
 from buildlib.config.model import Kernel
-from buildlib.digest import spec_digest
 from buildlib.editor import write_compile_commands
 from buildlib.environment import Settings
 from buildlib.files import FileCache
-from buildlib.inputs import Inputs, find
+from buildlib.inputs import Inputs
 from buildlib.jobs import JobServer, budget
 from buildlib.plan import BuildSpec
 from buildlib.process import Processes
 from buildlib.rust.crates import Crates
-from buildlib.rust.lock import Lock
 from buildlib.rust.workspace import CargoWorkspace
+from buildlib.sources import Sources
+from buildlib.times import Times
 from buildlib.variant import Variant
 
 
@@ -33,12 +33,13 @@ class Workspace:
         self.processes = Processes()
         self._lock = threading.Lock()
         self._cache: FileCache | None = None
+        self._sources: Sources | None = None
         self._jobs: JobServer | None = None
+        self.times = Times(self.build / "times.json")
         # Set when a project was configured, so that the files made from all projects are written once, at the end.
         self.configured = False
         # Of every kernel with components in Rust, whether it is built in this run or not.
         self.crates: tuple[Crates, ...] = ()
-        self._inputs: dict[tuple[str, ...], Inputs] = {}
         self._cargo: dict[Path, CargoWorkspace] = {}
         self._cargo_lock = threading.Lock()
 
@@ -49,6 +50,15 @@ class Workspace:
             if self._cache is None:
                 self._cache = FileCache(self.build / "files.msgpack")
             return self._cache
+
+    @property
+    def sources(self) -> Sources:
+        """What the sources of kernels are in this checkout."""
+        cache = self.cache
+        with self._lock:
+            if self._sources is None:
+                self._sources = Sources(cache, self._lock_file)
+            return self._sources
 
     @property
     def jobs(self) -> JobServer:
@@ -85,12 +95,8 @@ class Workspace:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def inputs(self, spec: BuildSpec) -> Inputs:
-        """The inputs of a spec; variants with the same components share the search."""
-        kind = "compiled" if spec.toolchain else "noarch"
-        key = (spec.kernel.key, kind, *(component.name for component in spec.components))
-        if key not in self._inputs:
-            self._inputs[key] = find(spec, self.cache)
-        return self._inputs[key]
+        """The inputs of a spec."""
+        return self.sources.inputs(spec)
 
     @cached_property
     def shared_cargo(self) -> CargoWorkspace:
@@ -110,25 +116,17 @@ class Workspace:
                 self._cargo[folder] = CargoWorkspace(folder, [spec.crates], pins, self.log("build", spec), self)
             return self._cargo[folder]
 
-    @cached_property
-    def _pins(self) -> Lock:
-        """The repository's Cargo.lock as it was when this run first needed it."""
-        pins = self.root / "Cargo.lock"
-        return Lock.parse(pins.read_bytes() if pins.exists() else b"", self.shown(pins))
-
     def pins(self, spec: BuildSpec) -> dict[str, str]:
         """By path, as inputs are: a digest of what the repository's Cargo.lock pins for a spec."""
-        if spec.crates is None or spec.crates.own is not None:
-            return {}
-        return {"../../Cargo.lock": self._pins.digest(name for each in spec.crates.crates for name in each.requires)}
+        return self.sources.pins(spec)
+
+    def _lock_file(self) -> bytes | None:
+        pins = self.root / "Cargo.lock"
+        return pins.read_bytes() if pins.exists() else None
 
     def digest(self, spec: BuildSpec) -> str:
         """The digest of a spec with the files as they are now."""
-        hashes = {}
-        for path in self.inputs(spec).all:
-            info = self.cache.get(f"{spec.kernel.folder}/{path}")
-            hashes[path] = info.sha256 if info else "missing"
-        return spec_digest(spec, hashes | self.pins(spec))
+        return self.sources.digest(spec)
 
     @cached_property
     def changed_kernels(self) -> frozenset[str] | None:
@@ -138,8 +136,7 @@ class Workspace:
     def look_again(self, kernel: Kernel) -> None:
         """Forget what was seen of a kernel's files: they may have been edited since."""
         self.cache.forget(kernel.folder)
-        for key in [key for key in self._inputs if key[0] == kernel.key]:
-            self._inputs.pop(key, None)
+        self.sources.forget(kernel)
 
     def close(self) -> None:
         """End what still runs, and store what was learnt."""
@@ -150,3 +147,4 @@ class Workspace:
             self._jobs.close()
         if self._cache is not None:
             self._cache.save()
+        self.times.save()

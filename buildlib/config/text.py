@@ -52,12 +52,20 @@ def read(file: Path) -> str:
         ConfigError: the file is missing, unreadable or not UTF-8.
     """
     try:
-        content = file.read_bytes()
+        return decode(file, file.read_bytes())
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such file; each folder under kernels/ needs one") from None
     except OSError as fault:
         reason = (fault.strerror or "unknown reason").lower()
         raise ConfigError(f"{file}: cannot be read ({reason}); make it a readable file") from None
+
+
+def decode(file: Path, content: bytes) -> str:
+    """The text in a file's content, without a byte order mark.
+
+    Raises:
+        ConfigError: the content is not UTF-8.
+    """
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as fault:

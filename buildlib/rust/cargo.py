@@ -175,7 +175,13 @@ def _key(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
     """A digest of all that decides about librust.a."""
     crates, rust, _ = _parts(spec)
     parts = [(part.crate.name, part.features) for part in crates.extensions[variants.backend(spec.variant)]]
-    covered = [rust.identity, parts, tuple(release_flags()), digest.builder_identity("rust"), sorted(hashes.items())]
+    covered = [
+        rust.identity,
+        parts,
+        tuple(release_flags()),
+        digest.this_builder().rendered_from("rust"),
+        sorted(hashes.items()),
+    ]
     return hashlib.sha256(json.dumps(covered).encode()).hexdigest()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from buildlib.files import FileCache
+from buildlib.files import Files
 from buildlib.rust.crates import Crates
 
 # Cargo compiles these for `cargo test` and the like. They are laid out, as cargo misses those that a manifest names.
@@ -21,7 +21,7 @@ class CrateFiles(msgspec.Struct, frozen=True, kw_only=True):
     tests: tuple[str, ...] = ()
 
 
-def find(crates: Crates, cache: FileCache) -> CrateFiles:
+def find(crates: Crates, cache: Files) -> CrateFiles:
     """The files of a kernel's crates, from the folders' present content.
 
     That is each crate's manifest, its `src` folder, any other Rust source, and what `src` in build.toml lists.

@@ -16,8 +16,10 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     result = yard.doit("list")
     assert result.status == 0
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
-    expected = {"build", "check", "test", "clean", "matrix", "migrate", "publish", "schema", "sign", "verify"}
-    assert expected == commands.keys()
+    assert commands.keys() == {
+        "build", "check", "test", "lint", "dist", "migrate", "schema",
+        "clean", "matrix", "publish", "sign", "verify", "pack", "unpack", "cache-key", "summary", "ci",
+    }  # fmt: skip
     assert all(commands.values())
 
 
@@ -27,6 +29,7 @@ def test_matrix_is_json(yard: Yard, words: list[str]) -> None:
     rows = json.loads(yard.doit("matrix", *words).out)
     here = next(row for row in rows if row["variant"] == "tvm-ffi01-cpu-x86_64-linux")
     assert here.pop("digest").isalnum()
+    assert {"build.toml", "sources", "toolchain"} <= here.pop("parts").keys()
     assert here == {
         "kernel": "answer",
         "variant": "tvm-ffi01-cpu-x86_64-linux",

@@ -74,6 +74,12 @@ def test_without_a_compiler(checkout: Path, bare: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("arguments", [("unpack", "build/packed"), ("test", "--built"), ("test", "--built", "-n", "1")])
+def test_what_was_built_elsewhere_needs_no_compiler(checkout: Path, bare: Path, arguments: tuple[str, ...]) -> None:
+    _program(bare, "python3", 'case "$*" in *venv*) exit 1 ;; esac')
+    assert "compiler" not in _launch(checkout, bare, *arguments).stderr
+
+
 def test_without_the_venv_module(checkout: Path, bare: Path) -> None:
     _program(bare, "python3", 'case "$*" in *venv*) exit 1 ;; esac')
     _program(bare, "c++", "exit 0")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from buildlib import build, process, tasks
+from buildlib import build, config, loading, process
 from buildlib import plan as planning
 from buildlib.discover import discover
 from buildlib.errors import StepError
@@ -31,7 +31,7 @@ def test_message(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, case: st
     # No case gets as far as a compiler; git is not asked.
     monkeypatch.setattr(process, "output", lambda *_, **__: None)
     shutil.copytree(_PROJECTS / case / "kernels", workspace.root / "kernels")
-    kernels, broken = tasks._load(discover(workspace.root), workspace.root)
+    kernels, broken = loading.load(discover(workspace.root), workspace.root, config.load)
     plan = planning.plan(kernels, broken, MATRIX, HOST)
     messages = [failed.message for failed in plan.failed]
     for spec in plan.specs:

@@ -15,7 +15,7 @@ from buildlib import commands
 
 def test_a_run_holds_the_lock_and_says_which_process_it_is(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with commands._alone(lock), lock.open("r+") as other:
+    with commands.alone(lock), lock.open("r+") as other:
         assert other.read() == str(os.getpid())
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -23,9 +23,9 @@ def test_a_run_holds_the_lock_and_says_which_process_it_is(tmp_path: Path) -> No
 
 def test_the_lock_is_given_back_after_a_fault(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
-    with pytest.raises(KeyboardInterrupt), commands._alone(lock):
+    with pytest.raises(KeyboardInterrupt), commands.alone(lock):
         raise KeyboardInterrupt
-    with commands._alone(lock):
+    with commands.alone(lock):
         assert lock.read_text() == str(os.getpid())
 
 
@@ -49,11 +49,11 @@ def test_a_second_run_says_what_it_waits_for_and_waits(tmp_path: Path, monkeypat
     monkeypatch.setattr(sys, "stderr", stderr)
 
     def enter() -> None:
-        with commands._alone(lock):
+        with commands.alone(lock):
             order.append("second")
 
     second = threading.Thread(target=enter)
-    with commands._alone(lock):
+    with commands.alone(lock):
         second.start()
         # It says so before it waits.
         told = stderr.written.wait(300)

@@ -192,18 +192,18 @@ def test_no_set_can_bring_in_the_order_of_hashing() -> None:
 
 @pytest.fixture
 def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the templates that a test may edit; `builder_identity.cache_clear()` makes an edit seen."""
+    """A copy of the templates that a test may edit; `this_builder.cache_clear()` makes an edit seen."""
     copy = tmp_path / "templates"
     shutil.copytree(digest.TEMPLATES, copy)
     monkeypatch.setattr(digest, "TEMPLATES", copy)
-    digest.builder_identity.cache_clear()
+    digest.this_builder.cache_clear()
     yield copy
-    digest.builder_identity.cache_clear()
+    digest.this_builder.cache_clear()
 
 
 def _edit(template: Path) -> None:
     template.write_text(template.read_text() + "\n")
-    digest.builder_identity.cache_clear()
+    digest.this_builder.cache_clear()
 
 
 @pytest.mark.parametrize("template", ["torch/registration.h.j2", "torch/_ops.py.j2", "common/CMakeLists.txt.j2"])
@@ -224,14 +224,14 @@ def test_place_of_the_templates_is_not_covered(templates: Path, monkeypatch: pyt
     before = spec_digest(_base(), {})
     moved = templates.rename(templates.with_name("moved"))
     monkeypatch.setattr(digest, "TEMPLATES", moved)
-    digest.builder_identity.cache_clear()
+    digest.this_builder.cache_clear()
     assert spec_digest(_base(), {}) == before
 
 
 def test_version_of_the_builder_is_covered(templates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = spec_digest(_base(), {})
     monkeypatch.setattr(digest, "builder_version", lambda: "9.9")
-    digest.builder_identity.cache_clear()
+    digest.this_builder.cache_clear()
     assert spec_digest(_base(), {}) != before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from buildlib.errors import SelectionError
-from buildlib.selection import select
+from buildlib.selection import narrow, select
 
 _NAMES = (
     "build",
@@ -65,3 +65,32 @@ def test_a_word_inside_of_long_names_finds_at_most_three() -> None:
     names = [f"build:flash-attention-{number}" for number in range(9)]
     with pytest.raises(SelectionError, match=r"did you mean (?:build:flash-attention-\d(?:, )?){3}\?$"):
         select(["attention"], names)
+
+
+# --- the tasks of rows ---
+
+_TASKS = frozenset(
+    f"{stage}{name}"
+    for stage in ("build", "check", "test")
+    for name in ("", ":relu", ":relu:cpu", ":relu:cuda", ":gelu", ":gelu:cpu")
+) | {"build:bad", "test:unit", "lint"}
+_RELU, _GELU, _BAD = ("relu", "relu:cpu"), ("gelu", "gelu:cpu"), ("bad", "bad")
+
+
+@pytest.mark.parametrize(
+    ("selected", "rows", "tasks"),
+    [
+        (["build"], [_RELU], ["build:relu:cpu"]),
+        (["check", "test"], [_RELU, _GELU], ["check:relu:cpu", "check:gelu:cpu", "test:relu:cpu", "test:gelu:cpu"]),
+        (["test:relu"], [_RELU, _GELU], ["test:relu:cpu"]),
+        (["build:relu:cuda"], [_RELU], []),
+        (["build:relu:cpu"], [_RELU], ["build:relu:cpu"]),
+        (["build", "build:relu"], [_RELU], ["build:relu:cpu"]),
+        (["test"], [_BAD], ["build:bad"]),
+        (["test"], [("gone", "gone:cpu")], []),
+        (["test"], [], []),
+        (["lint", "test:unit", "test"], [_RELU], ["lint", "test:unit", "test:relu:cpu"]),
+    ],
+)
+def test_tasks_of_rows(selected: list[str], rows: list[tuple[str, str]], tasks: list[str]) -> None:
+    assert narrow(selected, rows, _TASKS) == tasks

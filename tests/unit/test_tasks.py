@@ -8,20 +8,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from doit.exceptions import InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.loader import generate_tasks
 from doit.task import Task
 
+from buildlib import config, loading, rows, tasks, toolchain
 from buildlib import plan as planning
-from buildlib import tasks, toolchain
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Hub, Kernel
+from buildlib.digest import PARTS
 from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, SelectionError, StepError
 from buildlib.matrix import Matrix
 from buildlib.plan import Failed
-from buildlib.tasks import Reporter, Session, matrix_rows
+from buildlib.tasks import Reporter, Session
 from buildlib.testing import Outcome
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
@@ -144,7 +146,7 @@ def test_kernels_that_tests_use_are_built_before(workspace: Workspace) -> None:
 
 def _loaded(workspace: Workspace, *folders: str) -> Session:
     write_files(workspace.root / "kernels", {f"{folder}/build.toml": "" for folder in folders})
-    kernels, broken = tasks._load(discover(workspace.root), workspace.root)
+    kernels, broken = loading.load(discover(workspace.root), workspace.root, config.load)
     return _session(workspace, *kernels, broken=broken)
 
 
@@ -169,13 +171,13 @@ def test_such_a_folder_does_not_stop_the_others(workspace: Workspace, stage: str
 def test_a_kernel_that_does_not_load_stops_no_other(workspace: Workspace) -> None:
     write_files(workspace.root / "kernels/good", {"build.toml": _GOOD, "torch-ext/good/__init__.py": ""})
     write_files(workspace.root / "kernels/bad", {"build.toml": "[general"})
-    kernels, broken = tasks._load(discover(workspace.root), workspace.root)
+    kernels, broken = loading.load(discover(workspace.root), workspace.root, config.load)
     assert ([each.key for each in kernels], [each.kernel for each in broken]) == (["good"], ["bad"])
 
 
 def test_messages_show_paths_from_the_checkout(workspace: Workspace) -> None:
     write_files(workspace.root / "kernels/bad", {"build.toml": "[general"})
-    _, (failed,) = tasks._load(discover(workspace.root), workspace.root)
+    _, (failed,) = loading.load(discover(workspace.root), workspace.root, config.load)
     assert failed.message.startswith("kernels/bad/build.toml:1")
 
 
@@ -278,8 +280,9 @@ def test_cleaning_what_was_never_built_is_no_error(session: Session) -> None:
 
 
 def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
-    rows = matrix_rows(session, [])
-    assert [{**row, "digest": bool(row["digest"])} for row in rows] == [
+    found = _matrix(session, [])
+    assert [set(row.pop("parts", {})) for row in found] == [set(), set(PARTS), set(PARTS), set()]
+    assert [{**row, "digest": bool(row["digest"])} for row in found] == [
         {
             "kernel": "broken",
             "variant": None,
@@ -320,7 +323,7 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
 
 
 def test_matrix_has_a_row_for_a_backend_without_any_variant(workspace: Workspace) -> None:
-    (row,) = matrix_rows(_session(workspace, tvm_ffi(backends=(Backend.METAL,))), [])
+    (row,) = _matrix(_session(workspace, tvm_ffi(backends=(Backend.METAL,))), [])
     assert row == {
         "kernel": "relu",
         "variant": None,
@@ -332,8 +335,14 @@ def test_matrix_has_a_row_for_a_backend_without_any_variant(workspace: Workspace
     }
 
 
+def _matrix(session: Session, patterns: list[str]) -> list[dict[str, Any]]:
+    """The rows that `doit matrix` prints, as a reader of the JSON sees them."""
+    found = rows.matching(patterns, session.rows())
+    return [msgspec.json.decode(msgspec.json.encode(row)) for row in found]
+
+
 def test_matrix_digest_is_that_of_the_build(session: Session) -> None:
-    digests = {row["kernel"]: row["digest"] for row in matrix_rows(session, []) if row["status"] == "build"}
+    digests = {row["kernel"]: row["digest"] for row in _matrix(session, []) if row["status"] == "build"}
     assert digests == {spec.kernel.key: session.workspace.digest(spec) for spec in session.plan.specs}
 
 
@@ -349,12 +358,12 @@ def test_matrix_digest_is_that_of_the_build(session: Session) -> None:
     ],
 )
 def test_matrix_of_a_selection(session: Session, patterns: list[str], selected: list[tuple[str, str | None]]) -> None:
-    assert [(row["kernel"], row["variant"]) for row in matrix_rows(session, patterns)] == selected
+    assert [(row["kernel"], row["variant"]) for row in _matrix(session, patterns)] == selected
 
 
 def test_matrix_of_nothing_is_an_error_with_what_is_close(session: Session) -> None:
     with pytest.raises(SelectionError, match=r"^gelu: selects nothing; did you mean geglu"):
-        matrix_rows(session, ["relu", "gelu"])
+        _matrix(session, ["relu", "gelu"])
 
 
 # --- the reporter ---
@@ -535,10 +544,14 @@ def test_a_wrong_data_file_is_an_error_without_a_traceback(
 
 
 def test_doit_config(workspace: Workspace) -> None:
-    config = _session(workspace).doit_config
+    session = _session(workspace)
+    config = session.doit_config
+    reporter = config.pop("reporter")
+    assert isinstance(reporter, type)
+    assert issubclass(reporter, Reporter)
+    assert reporter.record == session.record
     assert config == {
         "default_tasks": ["build"],
-        "reporter": Reporter,
         "par_type": "thread",
         "num_process": 2,
         "continue": True,

@@ -183,5 +183,5 @@ def test_what_other_kernels_pin_does_not_matter(workspace: Workspace, make: Call
     made = make()
     before = workspace.digest(made)
     (workspace.root / "Cargo.lock").write_text('[[package]]\nname = "half"\nversion = "2.7.1"\nsource = "registry"\n')
-    workspace.__dict__.pop("_pins")
+    workspace.sources.__dict__.pop("_pinned")
     assert workspace.digest(made) == before

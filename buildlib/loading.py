@@ -1,0 +1,85 @@
+"""Stages 2 to 4 at once: from the paths of build.toml to the plan, of a checkout or of a commit of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from buildlib import matrix, plan, toolchain
+from buildlib.config.model import Kernel
+from buildlib.environment import Settings
+from buildlib.errors import ConfigError
+from buildlib.plan import Failed, Plan
+from buildlib.rust import crates
+from buildlib.rust.crates import Crates
+from buildlib.rust.toolchain import Rust
+
+# `test:<name>` for the builder's own tests; no kernel's folder may be called so.
+OWN_TESTS = ("unit", "integration", "crates")
+
+
+def can_be_task(folder: str) -> bool:
+    """Whether a task can be named after a folder: doit reads some characters, and two names are taken."""
+    return folder not in OWN_TESTS and set(folder).isdisjoint(":=*?[")
+
+
+def load(
+    paths: Sequence[Path], root: Path, read: Callable[[Path], Kernel]
+) -> tuple[tuple[Kernel, ...], tuple[Failed, ...]]:
+    """Load each build.toml; one that is wrong becomes a failure of its own kernel and stops no other."""
+    kernels: list[Kernel] = []
+    broken: list[Failed] = []
+    names = {path.parent.name for path in paths}
+    for path in paths:
+        key = path.parent.name
+        if not can_be_task(key):
+            message = f"kernels/{key}: a folder of this name cannot be a task of doit; rename it"
+            taken = {*names, *(failed.kernel for failed in broken), *OWN_TESTS}
+            broken.append(Failed(kernel=_free_name(re.sub(r"[:=*?[]", "_", key), taken), message=message))
+            continue
+        try:
+            kernels.append(read(path))
+        except ConfigError as error:
+            broken.append(Failed(kernel=key, message=str(error).replace(f"{root}{os.sep}", "")))
+    return tuple(kernels), tuple(broken)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan, for the kernels that load, with their crates by key, and Rust's toolchains by channel."""
+
+    kernels: tuple[Kernel, ...]
+    plan: Plan
+    crates: dict[str, Crates]
+    rust: Mapping[str, Rust | str]
+
+
+def planned(
+    kernels: tuple[Kernel, ...],
+    broken: Iterable[Failed],
+    data: Path,
+    settings: Settings,
+    *,
+    portable: bool,
+    load_crates: Callable[[Iterable[Kernel]], tuple[dict[str, Crates], dict[str, str]]] = crates.load_all,
+) -> Planned:
+    """The plan for kernels, with the data files of a folder like toolchains/.
+
+    Raises:
+        ToolchainError: the data files about toolchains cannot be used.
+    """
+    found, wrong = load_crates(kernels)
+    failed = (*broken, *(Failed(kernel=key, message=message) for key, message in wrong.items()))
+    kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
+    host = toolchain.probe(settings, data, portable=portable, channels={each.channel for each in found.values()})
+    made = plan.plan(kernels, failed, matrix.load(data / "variants.toml"), host, found)
+    return Planned(kernels=kernels, plan=made, crates=found, rust=host.rust)
