@@ -17,7 +17,7 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     assert result.status == 0
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
     assert commands.keys() == {
-        "build", "check", "test", "lint", "dist", "migrate", "schema",
+        "build", "check", "test", "lint", "dist", "lock", "migrate", "schema",
         "clean", "matrix", "publish", "sign", "verify", "pack", "unpack", "cache-key", "summary", "ci",
     }  # fmt: skip
     assert all(commands.values())
