@@ -24,6 +24,10 @@ def task_test() -> Iterator[TaskDict]:
     yield from SESSION.test_tasks()
 
 
+def task_toolchains() -> Iterator[TaskDict]:
+    yield from SESSION.toolchain_tasks()
+
+
 def task_migrate() -> Iterator[TaskDict]:
     yield {"name": None, "doc": "Rewrite a build.toml in the newest edition, or in another: migrate:KERNEL [--to 5]"}
     yield from SESSION.migrate_tasks()

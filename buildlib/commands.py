@@ -23,11 +23,12 @@ from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
 from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
+from doit.task import Task
 
 from buildlib.errors import PublishError, SelectionError
 from buildlib.plan import BuildSpec
 from buildlib.selection import select
-from buildlib.tasks import Session, choose, condition, matrix_rows
+from buildlib.tasks import Session, choose, condition, matrix_rows, toolchain_rows
 
 _INTERRUPTED, _TERMINATED = 130, 143
 _PUBLISH_OPTIONS = ("to", "dry-run", "create-pr", "allow-dirty", "private", "repo-prefix", "output-json")
@@ -120,15 +121,40 @@ class Run(DoitRun):  # type: ignore[misc]
         return min(1, int(run()))
 
 
+class Toolchains(DoitCmdBase):  # type: ignore[misc]
+    """`doit toolchain`: what variants are built with. (`doit toolchain:<id>` is a task.)"""
+
+    doc_purpose = "List the compilers and libraries that are provisioned, or can be, and those of this machine"
+    doc_usage = ""
+    doc_description = "For each: its name, its state, its size in MB, and what it is."
+    cmd_options = ()
+
+    @classmethod
+    def get_name(cls) -> str:
+        return "toolchain"
+
+    def _execute(self) -> int:
+        session = _session(self)
+        self.dep_manager.close()
+        rows = toolchain_rows(session)
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        with _reader_may_leave():
+            for name, state, size, what in rows:
+                self.outstream.write(f"{name:<{widths[0]}}  {state:<{widths[1]}}  {size:>{widths[2]}}  {what}\n")
+        return 0
+
+
 class List(DoitList):  # type: ignore[misc]
     """`doit list`, with the commands that take kernels too, and with what is wrong with any kernel."""
 
     @functools.wraps(DoitList._execute)
     def _execute(self, *args: object, **kwargs: object) -> int:
+        if not kwargs["subtasks"] and not kwargs["pos_args"]:
+            self.task_list: list[Task] = [task for task in self.task_list if ":" not in task.name]
         with _reader_may_leave():
             super()._execute(*args, **kwargs)
             if not kwargs["pos_args"]:
-                for command in (Clean, Matrix, Publish, Sign, Verify):
+                for command in (Clean, Matrix, Publish, Sign, Verify, Toolchains):
                     self.outstream.write(f"{command.get_name():<10}{command.doc_purpose}\n")
         for failed in _session(self).plan.failed:
             sys.stderr.write(f"ERROR: {failed.message}\n")

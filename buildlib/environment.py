@@ -16,6 +16,15 @@ _PASSED = (
     "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
 )  # fmt: skip
 
+# What says how pip reaches an index; its other variables would change where packages go.
+_PIP = frozenset(
+    f"PIP_{name}"
+    for name in (
+        "CACHE_DIR", "CERT", "CLIENT_CERT", "CONFIG_FILE", "DEFAULT_TIMEOUT", "EXTRA_INDEX_URL", "FIND_LINKS",
+        "INDEX_URL", "KEYRING_PROVIDER", "NO_CACHE_DIR", "NO_INDEX", "PROXY", "TRUSTED_HOST",
+    )
+)  # fmt: skip
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's environment asks for."""
@@ -23,19 +32,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cache: Path
     max_jobs: int | None = None
     cxx: str | None = None
+    cuda_home: Path | None = None
     on_ci: bool = False
+    # pip's own variables.
+    pip: dict[str, str] = {}
     passed: dict[str, str] = {}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX and CI."""
+    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX, CUDA_HOME, CI and PIP_*."""
     home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
         cache=Path(environ.get("KERNELYARD_CACHE") or os.path.join(home, "kernelyard")),
         max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
         cxx=environ.get("CXX") or None,
+        cuda_home=Path(cuda) if (cuda := environ.get("CUDA_HOME")) else None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
+        pip={name: value for name, value in environ.items() if name in _PIP},
         passed={name: environ[name] for name in _PASSED if name in environ},
     )
 

@@ -31,3 +31,7 @@ class CheckError(BuildError):
 
 class PublishError(BuildError):
     """An artifact may not be published, or the destination refuses it."""
+
+
+class UnavailableError(BuildError):
+    """Something cannot be made here and now through no fault of anybody's; what needs it is skipped, not failed."""

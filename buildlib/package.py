@@ -62,7 +62,7 @@ class Origin(_Section, frozen=True, kw_only=True):
 
     digest: str
     toolchain: tuple[str, ...] | None = None
-    # The developer's flags that left something out, such as all capabilities but one: not to be published.
+    # The only devices that it was built for, at a developer's wish: not to be published.
     narrowed: tuple[str, ...] = ()
     interface: Interface | None = None
 
@@ -148,7 +148,10 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
         kernels_minver=_MINVER_KERNEL_DEPENDS if kernel_depends(spec) else _MINVER,
         backend=BackendInfo(type=variants.backend(spec.variant), archs=archs(spec) or None),
         kernelyard=Origin(
-            digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None, interface=interface
+            digest=digest,
+            toolchain=spec.toolchain.identity if spec.toolchain else None,
+            narrowed=spec.narrowed,
+            interface=interface,
         ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
         digest=Digest(

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from buildlib import capability
 from buildlib import variant as variants
-from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, Torch, TorchNoarch, TvmFfi
+from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, RustCuda, Torch, TorchNoarch, TvmFfi
+from buildlib.cuda import Cuda
 from buildlib.matrix import Matrix, Row
-from buildlib.toolchain import Host, Library, Toolchain
+from buildlib.toolchain import Host, Library, Toolchain, runtime
 from buildlib.toolchain import Torch as HostTorch
 from buildlib.variant import (
     Backend,
@@ -24,17 +26,33 @@ from buildlib.variant import (
 
 
 class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel × variant: all that a build needs. `toolchain` is None where nothing is compiled."""
+    """One kernel × variant: all that a build needs. `toolchain` is None where nothing is compiled.
+
+    `archs` are the CUDA capabilities that each component is compiled for, by its name, with those of the framework's
+    own sources under "". `dropped` are those that it asks for in vain. `narrowed` are the only devices that the
+    developer wants code for; such an artifact is not for others.
+    """
 
     kernel: Kernel
     variant: Variant
     components: tuple[Component, ...]
     toolchain: Toolchain | None
+    archs: dict[str, tuple[str, ...]] = {}
+    dropped: dict[str, tuple[str, ...]] = {}
+    narrowed: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """`<kernel>:<variant>`, the second half of the spec's task names."""
         return name(self)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its author should know although it is no fault."""
+        return tuple(
+            f"[kernel.{component}] is not compiled for {', '.join(values)}: this CUDA cannot, or another serves it"
+            for component, values in self.dropped.items()
+        )
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,15 +86,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.specs, *self.skipped, *self.failed)
 
 
-def plan(kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, host: Host) -> Plan:
-    """Decide about every variant of every kernel; `broken` are the kernels that could not be loaded."""
+def plan(
+    kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, host: Host, *, narrow: tuple[str, ...] = ()
+) -> Plan:
+    """Decide about every variant of every kernel.
+
+    `broken` are the kernels that could not be loaded, `narrow` the only CUDA devices to compile for, all where there
+    are none.
+    """
     clashes = tuple(_clashes(kernels))
     refused = {clash.kernel for clash in clashes}
     specs, skipped, failed = [], [], [*broken, *clashes]
     for kernel in kernels:
         if kernel.key in refused:
             continue
-        for outcome in _variants(kernel, matrix, host):
+        for outcome in _variants(kernel, matrix, host, narrow):
             match outcome:
                 case BuildSpec():
                     specs.append(outcome)
@@ -123,7 +147,7 @@ def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
             )
 
 
-def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
+def _variants(kernel: Kernel, matrix: Matrix, host: Host, narrow: tuple[str, ...]) -> Iterator[Entry]:
     compiled = {BACKENDS[type(component)] for component in kernel.components}
     found: list[tuple[Variant, Row]] = []
     match kernel.framework:
@@ -141,7 +165,7 @@ def _variants(kernel: Kernel, matrix: Matrix, host: Host) -> Iterator[Entry]:
                 (TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform), row)
                 for row in _declared(kernel, matrix.tvm_ffi)
             ]
-    yield from (_compiled(kernel, variant, row, host) for variant, row in found)
+    yield from (_compiled(kernel, variant, row, host, narrow) for variant, row in found)
     planned = {row.compute.backend for _, row in found}
     # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
     for backend in dict.fromkeys(kernel.general.backends):
@@ -189,26 +213,128 @@ def _rank(kernel: Kernel, row: Row) -> tuple[bool, Version]:
     return _out_of_bounds(kernel, row) is None, row.version
 
 
-def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host) -> Entry:
+def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host, narrow: tuple[str, ...]) -> Entry:
     """The outcome for a variant with an extension."""
-    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, variant, row, host):
+    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
-    library = _library(variant, host)
-    for part in (host.compiler, library):
-        if isinstance(part, str):
-            return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {part}")
-    assert not isinstance(host.compiler, str)
-    assert not isinstance(library, str)
+    chosen = _toolchain(variant, row.compute, host)
+    if isinstance(chosen, _Missing):
+        return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
+    if isinstance(chosen, str):
+        return Skipped(kernel=kernel.key, variant=variant, reason=chosen)
+    components = _components(kernel, row.compute)
+    spec = BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=chosen, narrowed=narrow)
+    if chosen.cuda is None:
+        return msgspec.structs.replace(spec, narrowed=())
+    choices = _archs(spec, chosen.cuda)
+    if isinstance(choices, str):
+        return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}/build.toml: {choices}")
+    return msgspec.structs.replace(
+        spec,
+        archs={name: choice.chosen for name, choice in choices.items()},
+        dropped={name: choice.dropped for name, choice in choices.items() if choice.dropped},
+    )
+
+
+def _archs(spec: BuildSpec, toolkit: Cuda) -> dict[str, capability.Choice] | str:
+    """The CUDA capabilities of each part that has any, or what is wrong with one."""
+    asked = {part.name: part.cuda_capabilities for part in spec.components if isinstance(part, CppCuda | RustCuda)}
+    framework = spec.kernel.framework
+    if isinstance(framework, Torch | TvmFfi) and any(path.endswith(".cu") for path in framework.src):
+        asked[""] = ()
+    choices = {}
+    for name, values in asked.items():
+        where = f"[kernel.{name}] cuda-capabilities"
+        if strange := capability.unknown(values):
+            return f"{where}: no version of CUDA compiles for {', '.join(map(repr, strange))}; remove or correct it"
+        choices[name] = capability.choose(values, toolkit.version, spec.narrowed)
+        if not choices[name].chosen:
+            narrowed = f" for {', '.join(spec.narrowed)}" if spec.narrowed else ""
+            return (
+                f"{where}: CUDA {toolkit.version} can compile none of {', '.join(values) or 'the default ones'}"
+                f"{narrowed}; add one that it can, or set cuda-minver"
+            )
+    return choices
+
+
+class _Missing(msgspec.Struct, frozen=True):
+    """What every machine that builds must have and this one has not: a failure, and not a variant to skip."""
+
+    what: str
+
+
+def _toolchain(variant: Variant, compute: Compute, host: Host) -> Toolchain | _Missing | str:
+    """What a variant is built with, or why it cannot be."""
+    if isinstance(host.compiler, str):
+        return _Missing(host.compiler)
+    toolkit = host.cuda.get(compute.version) if compute.version else None
+    if isinstance(toolkit, Cuda) and (refused := toolkit.refuses(host.compiler.family, host.compiler.version)):
+        return refused
+    locked = [toolkit.locked] if isinstance(toolkit, Cuda) and toolkit.locked else []
     # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
-    libraries = (library,) if isinstance(variant, TvmFfiVariant) else (library, host.python)
-    toolchain = Toolchain(
+    others: tuple[Library, ...] = ()
+    headers: tuple[str, ...] = ()
+    if isinstance(variant, TvmFfiVariant):
+        library = _tvm_ffi(variant, host)
+    else:
+        torch = _torch(variant, compute, host)
+        if isinstance(torch, HostTorch) and torch.locked:
+            locked.append(torch.locked)
+        library = torch.library(with_cuda=toolkit is not None) if isinstance(torch, HostTorch) else torch
+        if isinstance(torch, HostTorch) and isinstance(variant, TorchVariant):
+            headers = torch.cuda_headers
+        others = (host.python,)
+    if not isinstance(library, Library):
+        return library
+    return Toolchain(
         compiler=host.compiler,
-        libraries=libraries,
+        libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
         portability=host.portability,
         cmake=host.cmake,
         ninja=host.ninja,
+        cuda=toolkit if isinstance(toolkit, Cuda) else None,
+        locked=tuple(locked),
     )
-    return BuildSpec(kernel=kernel, variant=variant, components=_components(kernel, row.compute), toolchain=toolchain)
+
+
+def _tvm_ffi(variant: TvmFfiVariant, host: Host) -> Library | _Missing | str:
+    if isinstance(host.tvm_ffi, str):
+        return _Missing(host.tvm_ffi)
+    if Version.parse(host.tvm_ffi.version) != variant.tvm_ffi:
+        return f"needs tvm-ffi {variant.tvm_ffi}; this environment has {host.tvm_ffi.version}"
+    return host.tvm_ffi
+
+
+def _torch(variant: Variant, compute: Compute, host: Host) -> HostTorch | _Missing | str:
+    """The torch that a variant is built against: this environment's, or one that can be provisioned."""
+    present = host.torch
+    if isinstance(present, str):
+        return _Missing(present)
+    found = f"this environment has {present.version}"
+    if isinstance(variant, TorchStableAbiVariant):
+        if Version.parse(present.version) < variant.abi:
+            return f"needs torch {variant.abi} or newer; {found}"
+        # Any will do: the C functions that such an extension calls are the same in all of them.
+        if compute.backend is Backend.CUDA and present.cuda is None:
+            return f"needs a torch with CUDA; {found}"
+        return present
+    assert isinstance(variant, TorchVariant)
+    if compute.backend is Backend.CUDA:
+        return _torch_with_cuda(variant, compute, (present, *host.torches)) or (
+            f"needs torch {variant.torch} for CUDA {compute.version}; {found}"
+        )
+    return present if Version.parse(present.version) == variant.torch else f"needs torch {variant.torch}; {found}"
+
+
+def _torch_with_cuda(variant: TorchVariant, compute: Compute, torches: Iterable[HostTorch]) -> HostTorch | str | None:
+    """The first torch that is of a variant's release and of its CUDA: its headers and libraries follow both."""
+    for torch in torches:
+        if Version.parse(torch.version) == variant.torch and torch.cuda == str(compute.version):
+            if torch.cuda_headers:
+                return torch
+            packages = f"cuda-toolkit[cublas,cusparse,cusolver,curand]=={compute.version}.*"
+            return f"torch's headers need those of CUDA's libraries; install them with 'pip install \"{packages}\"'"
+    return None
 
 
 def _components(kernel: Kernel, compute: Compute) -> tuple[Component, ...]:
@@ -245,30 +371,17 @@ def _bounds(table: str, version: Version, minver: Version | None, maxver: Versio
     return None
 
 
-def _unavailable(kernel: Kernel, variant: Variant, row: Row, host: Host) -> str | None:
-    """Why this machine, with this Python environment, cannot make a variant."""
+def _unavailable(kernel: Kernel, row: Row, host: Host) -> str | None:
+    """Why this machine cannot make what a row stands for, whatever the Python environment has."""
     if row.platform is not host.platform:
         return f"for {row.platform} machines; this one is {host.platform or 'of an unknown platform'}"
-    if row.compute.backend is not Backend.CPU:
+    if row.compute.backend is Backend.CUDA:
+        toolkit = host.cuda.get(row.compute.version) if row.compute.version else None
+        if not isinstance(toolkit, Cuda):
+            return toolkit or f"no toolchain for {row.compute} on this machine"
+    elif row.compute.backend is not Backend.CPU:
         return f"no toolchain for {row.compute} on this machine"
-    if any(isinstance(component, RustCpu) for component in kernel.components):
+    rust = RustCpu if row.compute.backend is Backend.CPU else RustCuda
+    if any(isinstance(component, rust) for component in kernel.components):
         return "Rust components are not built by this version"
-    return _other_release(variant, host)
-
-
-def _other_release(variant: Variant, host: Host) -> str | None:
-    """Why the installed framework is not the one that a variant is for."""
-    match variant, host.torch, host.tvm_ffi:
-        case TorchVariant(torch=wanted), HostTorch(version=found), _ if Version.parse(found) != wanted:
-            return f"needs torch {wanted}; this environment has {found}"
-        case TorchStableAbiVariant(abi=wanted), HostTorch(version=found), _ if Version.parse(found) < wanted:
-            return f"needs torch {wanted} or newer; this environment has {found}"
-        case TvmFfiVariant(tvm_ffi=wanted), _, Library(version=found) if Version.parse(found) != wanted:
-            return f"needs tvm-ffi {wanted}; this environment has {found}"
     return None
-
-
-def _library(variant: Variant, host: Host) -> Library | str:
-    if isinstance(variant, TvmFfiVariant):
-        return host.tvm_ffi
-    return host.torch if isinstance(host.torch, str) else host.torch.library()

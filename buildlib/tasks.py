@@ -15,14 +15,15 @@ from doit import get_var
 from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
-from buildlib import build, check, config, environment, matrix, plan, testing, toolchain
+from buildlib import build, check, config, environment, matrix, plan, provision, testing, toolchain
 from buildlib import variant as variants
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
-from buildlib.errors import BuildError, ConfigError, ToolchainError
+from buildlib.errors import BuildError, ConfigError, ToolchainError, UnavailableError
 from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
+from buildlib.lock import Locked
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
 from buildlib.selection import select
@@ -42,9 +43,15 @@ class Session:
     """The plan of a checkout, and the tasks that carry it out."""
 
     def __init__(
-        self, workspace: Workspace, paths: tuple[Path, ...], kernels: tuple[Kernel, ...], planned: Plan
+        self,
+        workspace: Workspace,
+        host: toolchain.Host,
+        paths: tuple[Path, ...],
+        kernels: tuple[Kernel, ...],
+        planned: Plan,
     ) -> None:
         self.workspace = workspace
+        self.host = host
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
@@ -66,14 +73,15 @@ class Session:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        return cls(workspace, paths, kernels, plan.plan(kernels, broken, rows, host))
+        planned = plan.plan(kernels, broken, rows, host, narrow=get_var("cuda_capabilities", ()))
+        return cls(workspace, host, paths, kernels, planned)
 
     @property
     def doit_config(self) -> dict[str, object]:
         """DOIT_CONFIG. Threads, because all the work is in child processes."""
         return {
             "default_tasks": ["build"],
-            "reporter": Reporter,
+            "reporter": _reporter(self.workspace),
             "par_type": "thread",
             "num_process": budget(self.workspace.settings),
             "continue": True,
@@ -84,7 +92,7 @@ class Session:
         """`build:<kernel>:<variant>` for everything in the plan, skipped and failed included, and `build:<kernel>`."""
         for spec in self.plan.specs:
             yield {
-                **_task(spec.name, f"Build the artifact {spec.name}.", build.build, spec, self.workspace),
+                **_task(spec.name, f"Build the artifact {spec.name}.", _build, spec, self.workspace),
                 "uptodate": [(build.up_to_date, [spec, self.workspace])],
                 "clean": [(_clean, [spec, self.workspace])],
             }
@@ -99,7 +107,7 @@ class Session:
         """`check:<kernel>:<variant>` for each artifact, and `check:<kernel>`."""
         for spec in self.plan.specs:
             yield {
-                **_task(spec.name, f"Check the artifact {spec.name}.", check.check, spec, self.workspace),
+                **_task(spec.name, f"Check the artifact {spec.name}.", _if_built, spec, self.workspace, check.check),
                 "uptodate": [(check.up_to_date, [spec, self.workspace])],
                 "task_dep": [f"build:{spec.name}"],
             }
@@ -116,10 +124,18 @@ class Session:
         for spec in self.plan.specs:
             doc = f"Test the artifact {spec.name}."
             yield {
-                **_task(spec.name, doc, testing.run_kernel, spec, self.plan.specs, self.workspace),
+                **_task(spec.name, doc, _if_built, spec, self.workspace, testing.run_kernel, self.plan.specs),
                 "task_dep": [f"build:{spec.name}", *(f"build:{other}" for other in used[spec.kernel.key])],
             }
         yield from self._groups("test", "Test")
+
+    def toolchain_tasks(self) -> Iterator[TaskDict]:
+        """`toolchain:<id>` for each that can be provisioned; builds provision what they need by themselves."""
+        for name, locked in self.host.locked.items():
+            doc = f"Provision {name}, {locked.size / 1e6:.0f} MB to fetch."
+            made = _task(name, doc, _provision, locked, self.workspace)
+            # No members of a group: doit would want a task `toolchain`, and that is a command.
+            yield {"basename": f"toolchain:{made.pop('name')}", **made}
 
     def migrate_tasks(self) -> Iterator[TaskDict]:
         """`migrate:<kernel>` for each build.toml, one that cannot be loaded included: an old edition is such a one."""
@@ -180,6 +196,31 @@ def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, obj
     return [_row(entry, session.workspace) for _, entry in sorted(entries.items())]
 
 
+def toolchain_rows(session: Session) -> list[tuple[str, str, str, str]]:
+    """Each toolchain's name, state, size in MB and identity: the machine's own, then what can be provisioned."""
+    host, settings = session.host, session.workspace.settings
+    rows = []
+    for part in (host.compiler, host.torch, host.tvm_ffi):
+        if isinstance(part, str):
+            rows.append(("-", "missing", "", part))
+        elif isinstance(part, toolchain.Torch):
+            rows.append(("torch", "in this environment", "", f"torch {part.version}"))
+        else:
+            where = "in this environment" if isinstance(part, toolchain.Library) else "on this machine"
+            rows.append((part.identity.partition(" ")[0], where, "", part.identity))
+    for version, toolkit in host.cuda.items():
+        if isinstance(toolkit, str):
+            rows.append((f"cuda-{version}", "missing", "", toolkit))
+        elif toolkit.locked is None:
+            rows.append((f"cuda-{version}", "on this machine", "", f"{toolkit.identity}, {toolkit.root}"))
+    for name, locked in host.locked.items():
+        size = provision.size(locked, settings)
+        what = ", ".join(f"{wheel.name} {wheel.version}" for wheel in locked.wheels)
+        state = "can be provisioned" if size is None else "provisioned"
+        rows.append((name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", what))
+    return rows
+
+
 def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:
     variant = entry.variant
     status, reason, digest = "build", None, None
@@ -197,6 +238,7 @@ def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:
         "framework": variants.framework(variant) if variant and not isinstance(variant, Backend) else None,
         "status": status,
         "reason": reason,
+        "notes": list(entry.notes) if isinstance(entry, BuildSpec) else [],
         "digest": digest,
     }
 
@@ -240,6 +282,8 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     """The action of every task: errors for the user become a message without a traceback."""
     try:
         result = function(*arguments)
+    except UnavailableError as error:
+        return {"skipped": str(error)}
     except BuildError as error:
         return TaskFailed(str(error))
     except OSError as error:
@@ -249,6 +293,24 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     if isinstance(result, Outcome):
         return {"summary": result.summary, "tested": result.passed > 0}
     return {}
+
+
+def _build(spec: BuildSpec, workspace: Workspace) -> str:
+    build.build(spec, workspace)
+    return "; ".join(spec.notes)
+
+
+def _if_built(spec: BuildSpec, workspace: Workspace, function: Callable[..., object], *arguments: object) -> object:
+    """Call `function`, unless the artifact could not be made in this run: an older one is not what was asked about."""
+    if reason := workspace.unavailable.get(spec.name):
+        raise UnavailableError(reason)
+    return function(spec, *arguments, workspace)
+
+
+def _provision(locked: Locked, workspace: Workspace) -> str:
+    folder = provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
+    size = provision.size(locked, workspace.settings) or 0
+    return f"{size / 1e6:.0f} MB in {folder}"
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
@@ -297,6 +359,17 @@ def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa
             shutil.rmtree(path, ignore_errors=True)
 
 
+def _reporter(workspace: Workspace) -> type[Reporter]:
+    """A reporter that also shows what the steps of a workspace say while they run."""
+
+    class Attached(Reporter):
+        def __init__(self, outstream: TextIO, options: dict[str, object]) -> None:
+            super().__init__(outstream, options)
+            workspace.notify = self._report.note
+
+    return Attached
+
+
 class Reporter:
     """doit's view of a `Report`."""
 
@@ -318,6 +391,9 @@ class Reporter:
     def add_success(self, task: Task) -> None:
         if task.actions:
             values = task.values
+            if reason := values.get("skipped"):
+                self._report.skip(task.name, reason)
+                return
             self._report.done(task.name, values.get("summary", ""), tested=values.get("tested", True))
         elif reason := (task.meta or {}).get("skipped"):
             self._report.skip(task.name, reason)

@@ -34,7 +34,7 @@ _CPU, _CUDA = "torch213-cxx11-cpu-x86_64-linux", "torch213-cxx11-cu130-x86_64-li
 
 def _session(workspace: Workspace, *kernels: Kernel, broken: tuple[Failed, ...] = ()) -> Session:
     paths = discover(workspace.root)
-    return Session(workspace, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST))
+    return Session(workspace, HOST, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST))
 
 
 @pytest.fixture
@@ -289,6 +289,7 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
             "framework": None,
             "status": "error",
             "reason": "kernels/broken: no",
+            "notes": [],
             "digest": False,
         },
         {
@@ -298,6 +299,7 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
             "framework": "torch-noarch",
             "status": "build",
             "reason": None,
+            "notes": [],
             "digest": True,
         },
         {
@@ -307,6 +309,7 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
             "framework": "torch",
             "status": "build",
             "reason": None,
+            "notes": [],
             "digest": True,
         },
         {
@@ -316,6 +319,7 @@ def test_matrix_has_a_row_for_each_kernel_and_variant(session: Session) -> None:
             "framework": "torch",
             "status": "skip",
             "reason": "no toolchain for cu130 on this machine",
+            "notes": [],
             "digest": False,
         },
     ]
@@ -330,6 +334,7 @@ def test_matrix_has_a_row_for_a_backend_without_any_variant(workspace: Workspace
         "framework": None,
         "status": "skip",
         "reason": "toolchains/variants.toml has no metal variant",
+        "notes": [],
         "digest": None,
     }
 
@@ -538,9 +543,11 @@ def test_a_wrong_data_file_is_an_error_without_a_traceback(
 
 def test_doit_config(workspace: Workspace) -> None:
     config = _session(workspace).doit_config
+    reporter = config.pop("reporter")
+    assert isinstance(reporter, type)
+    assert issubclass(reporter, Reporter)
     assert config == {
         "default_tasks": ["build"],
-        "reporter": Reporter,
         "par_type": "thread",
         "num_process": 2,
         "continue": True,

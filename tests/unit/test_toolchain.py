@@ -255,10 +255,11 @@ def test_nothing_of_python_is_linked() -> None:
 
 def test_identity_has_versions_and_no_paths() -> None:
     libraries = (Library(name="torch", version="2.13.0+cpu", includes=("/env",), libraries=("/env/x.so",)),)
-    tools = {"cmake": "/env/cmake", "ninja": "/env/ninja"}
     limits = Portability(policy="manylinux_2_28", symbol_versions={"GLIBC": "2.28"})
     identities = [
-        Toolchain(compiler=GCC, libraries=libraries, portability=portability, **tools).identity
+        Toolchain(
+            compiler=GCC, libraries=libraries, portability=portability, cmake="/env/cmake", ninja="/env/ninja"
+        ).identity
         for portability in (limits, None)
     ]
     assert identities == [
@@ -324,7 +325,7 @@ _PLATFORMS_TOML = """\
 policy = "manylinux_2_28"
 symbol-versions = { GLIBC = "2.28" }
 """
-_DATA = {"host.toml": _HOST_TOML, "platforms.toml": _PLATFORMS_TOML}
+_DATA = {"host.toml": _HOST_TOML, "platforms.toml": _PLATFORMS_TOML, "cuda.toml": "", "lock.toml": ""}
 
 
 def _probe(machine: _Machine, data: Path, *, portable: bool = True) -> Host:
