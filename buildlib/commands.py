@@ -55,14 +55,24 @@ _NO_PORTABLE = {
 }
 
 
+_CUDA_CAPABILITIES = {
+    "name": "cuda_capabilities",
+    "long": "cuda-capabilities",
+    "type": str,
+    "default": "",
+    "help": "compile CUDA code for these devices only, as in 9.0,12.0 or native; such an artifact cannot be published",
+}
+
+
 class Run(DoitRun):  # type: ignore[misc]
     """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
 
-    cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE)
+    cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE, _CUDA_CAPABILITIES)
 
     def execute(self, params: dict[str, object], args: list[str]) -> int:
         """Tell dodo.py, which is about to be loaded, what it must plan for."""
         set_var("portable", "no" if params["no_portable"] else get_var("portable", "yes"))
+        set_var("cuda_capabilities", str(params["cuda_capabilities"]) or get_var("cuda_capabilities", ""))
         return int(super().execute(params, args))
 
     def parse_execute(self, in_args: list[str]) -> int:

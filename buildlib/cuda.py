@@ -24,7 +24,8 @@ class Cuda(msgspec.Struct, frozen=True, kw_only=True):
     """A CUDA toolkit: its compiler's full version, and its root, which holds bin/nvcc.
 
     `locked` is what it is provisioned from, None for one that the machine has. `below` are the first releases of gcc
-    and of clang that its compiler refuses.
+    and of clang that its compiler refuses. `cuobjdump` is what the program of that name is provisioned from, None where
+    the toolkit's own will do.
     """
 
     version: Version
@@ -32,6 +33,7 @@ class Cuda(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     locked: Locked | None = None
     below: dict[str, str] = {}
+    cuobjdump: Locked | None = None
 
     @property
     def identity(self) -> str:
@@ -62,7 +64,7 @@ def find(
     """
     toolkits = read(data, dict[str, _Toolkit])
     return {
-        version: _find(version, toolkits[text], settings, locked.get(f"cuda-{version}"), installed)
+        version: _find(version, toolkits[text], settings, locked, installed)
         for text in toolkits
         for version in (Version.parse(text),)
     }
@@ -76,20 +78,29 @@ def release(settings: Settings, nvcc: Path) -> tuple[Version, str] | None:
 
 
 def _find(
-    version: Version, toolkit: _Toolkit, settings: Settings, locked: Locked | None, installed: Path
+    version: Version, toolkit: _Toolkit, settings: Settings, locked: Mapping[str, Locked], installed: Path
 ) -> Cuda | str:
     problem = f"no CUDA {version} toolkit on this machine, and none can be had from the Python index"
     for root, named_after in _roots(version, settings, installed):
         reported = _remembered(settings, root / "bin" / "nvcc")
         if reported is not None and reported[0] == version:
-            return Cuda(version=version, nvcc=reported[1], root=root, below=toolkit.below)
+            whole = (root / "bin" / "cuobjdump").is_file()
+            inspector = None if whole else locked.get("cuobjdump")
+            return Cuda(version=version, nvcc=reported[1], root=root, below=toolkit.below, cuobjdump=inspector)
         if named_after:
             # A variant would be named after a CUDA that it was not made with.
             said = f"reports CUDA {reported[0]}" if reported else "does not say which CUDA it is of"
             problem = f"{root}/bin/nvcc {said}"
-    if locked is not None and (nvcc := locked.version("nvidia-cuda-nvcc")):
-        root = locked.folder(settings.cache)
-        return Cuda(version=version, nvcc=nvcc, root=root, locked=locked, below=toolkit.below)
+    wheels = locked.get(f"cuda-{version}")
+    if wheels is not None and (nvcc := wheels.version("nvidia-cuda-nvcc")):
+        return Cuda(
+            version=version,
+            nvcc=nvcc,
+            root=wheels.folder(settings.cache),
+            locked=wheels,
+            below=toolkit.below,
+            cuobjdump=locked.get("cuobjdump"),
+        )
     return f"{problem}; install CUDA {version} and set CUDA_HOME to it"
 
 

@@ -69,11 +69,12 @@ class Session:
         try:
             host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
             rows = matrix.load(root / "toolchains" / "variants.toml")
+            narrow = toolchain.devices(get_var("cuda_capabilities", ""), settings)
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        planned = plan.plan(kernels, broken, rows, host, narrow=get_var("cuda_capabilities", ()))
+        planned = plan.plan(kernels, broken, rows, host, narrow=narrow)
         return cls(workspace, host, paths, kernels, planned)
 
     @property

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import cuda, environment, lock, process
+from buildlib import capability, cuda, environment, lock, process
 from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.environment import Settings
@@ -191,6 +191,26 @@ class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _HostFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cxx: _Requirements
+
+
+def devices(words: str, settings: Settings) -> tuple[str, ...]:
+    """The CUDA capabilities in a developer's list, `9.0,12.0`; `native` are those of this machine's devices.
+
+    Raises:
+        ToolchainError: one is not known, or there is no device.
+    """
+    named = [word for word in re.split(r"[,;\s]+", words) if word]
+    if "native" in named:
+        query = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
+        present = (process.output(query, env=environment.child(settings)) or "").split()
+        if not present:
+            raise ToolchainError("--cuda-capabilities native: nvidia-smi finds no device; name a capability, as in 9.0")
+        named = [word for word in named if word != "native"] + present
+    if strange := capability.unknown(named):
+        raise ToolchainError(
+            f"--cuda-capabilities {words}: no version of CUDA compiles for {', '.join(strange)}; name one as in 9.0"
+        )
+    return capability.in_order(word.removesuffix("+PTX") for word in named)
 
 
 def _platform() -> Platform | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from buildlib import package
 from buildlib import variant as variants
-from buildlib.check import layout, load
+from buildlib.check import images, layout, load, runtime_name
 from buildlib.check.finding import Finding
 from buildlib.errors import CheckError
 from buildlib.files import write
@@ -56,7 +56,12 @@ def check(spec: BuildSpec, workspace: Workspace) -> CheckReport:
         raise CheckError(f"{shown}: no artifact that can be read; build it first, 'doit build:{spec.name}'")
     artifact = Artifact(folder=folder, metadata=metadata)
     workspace.cache.forget(folder)
-    findings = [*layout.check(spec, artifact, workspace.cache), *load.check(spec, artifact, workspace)]
+    findings = [
+        *layout.check(spec, artifact, workspace.cache),
+        *runtime_name.check(artifact),
+        *images.check(spec, artifact, workspace),
+        *load.check(spec, artifact, workspace),
+    ]
     report = CheckReport(
         kernel=spec.kernel.key,
         variant=variants.name(spec.variant),
