@@ -37,6 +37,8 @@ _X86_FLAG = re.compile(r"-m(?:aes|amx|avx|bmi|f16c|fma|gfni|lzcnt|mmx|pclmul|pop
 _TORCH_CXX20 = Version(2, 12)
 # The first CUDA whose compiler knows the option -static-global-template-stub.
 _TEMPLATE_STUB = Version(12, 8)
+# The first CUDA whose front end was seen to take another path for the source; see the template.
+_SOURCE_PATH = Version(13, 0)
 # What nvcc takes for each capability that it compiles at a time, in bytes: of a source with torch's headers, and of one
 # with those of a stable ABI.
 _NVCC_WITH_TORCH, _NVCC = 2_800_000_000, 500_000_000
@@ -58,6 +60,11 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
         return f"cuda/{self.path}/object.o"
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nvcc would hand the path on as it is: it takes some characters apart."""
+        return re.fullmatch(r"[\w./+-]+", self.path) is not None
+
+    @property
     def gencode(self) -> tuple[str, ...]:
         return tuple(flag for arch in self.archs for flag in capability.flags(arch))
 
@@ -77,6 +84,7 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
         "cuda_units": [unit for unit in units if unit.archs],
         "nvcc_options": _nvcc_options(spec),
         "host_options": _host_options(spec),
+        "hides_path": _hides_path(spec),
         "nvcc_memory": _NVCC_WITH_TORCH if isinstance(spec.variant, TorchVariant) else _NVCC,
     }
     rendered = {
@@ -204,6 +212,12 @@ def _known_flags(spec: BuildSpec, component: CppCuda) -> tuple[str, ...]:
 def _nvcc_options(spec: BuildSpec) -> tuple[str, ...]:
     """What torch compiles its own CUDA sources with, less the macros that take the operators of half away."""
     return ("--expt-relaxed-constexpr", "-DENABLE_FP8") if family(spec) == "torch" else ()
+
+
+def _hides_path(spec: BuildSpec) -> bool:
+    """Whether the compiler is one that is known to accept another path of the source than its own."""
+    assert spec.toolchain is not None
+    return spec.toolchain.cuda is not None and spec.toolchain.cuda.version >= _SOURCE_PATH
 
 
 def _host_options(spec: BuildSpec) -> tuple[str, ...]:
