@@ -249,7 +249,8 @@ def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...
         cwd=work / "cmake",
         env=environment.child(workspace.settings, **extra),
         log=log,
-        rename=(f"{work}/src", source),
+        # nvcc is given paths that are relative to the build folder.
+        rename={f"{work}/src": source, "../src/": f"{source}/"},
     )
     if status != 0:
         said = _message(log.read_bytes()[before:].decode("utf-8"))

@@ -72,8 +72,7 @@ def choose(asked: Iterable[str], cuda: Version, narrow: Iterable[str] = ()) -> C
     chosen = intersect(made, map(_bare, default(cuda))) if wanted else default(cuda)
     dropped = {_bare(value) for value in wanted} - {_bare(value) for value in chosen}
     if devices := [value for value in map(_bare, narrow) if _makes(cuda, value)]:
-        # Code for one device needs no PTX beside it.
-        chosen = tuple(map(_bare, intersect(chosen, devices)))
+        chosen = _for_devices(chosen, devices)
     elif tuple(narrow):
         chosen = ()
     return Choice(chosen=in_order(chosen), dropped=in_order(dropped))
@@ -102,6 +101,15 @@ def intersect(asked: Iterable[str], targets: Iterable[str]) -> tuple[str, ...]:
         if fitting:
             served.add(max(fitting, key=_key))
     return in_order(value + ("+PTX" if value in with_ptx else "") for value in served)
+
+
+def _for_devices(chosen: Iterable[str], devices: Iterable[str]) -> tuple[str, ...]:
+    """What devices need of the chosen capabilities: PTX only for those that no machine code runs on."""
+    needed = set()
+    for device in devices:
+        for value in intersect(chosen, (device,)):
+            needed.add(_bare(value) if _key(value)[0] == _key(device)[0] else value)
+    return tuple(value for value in needed if f"{value}+PTX" not in needed)
 
 
 def in_order(capabilities: Iterable[str]) -> tuple[str, ...]:

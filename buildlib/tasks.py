@@ -69,7 +69,7 @@ class Session:
         try:
             host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
             rows = matrix.load(root / "toolchains" / "variants.toml")
-            narrow = toolchain.devices(get_var("cuda_capabilities", ""), settings)
+            narrow = toolchain.devices(get_var("cuda_capabilities") or "", settings)
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)

@@ -105,6 +105,9 @@ def test_dropped_are_told(cuda: tuple[int, int], asked: str, chosen: str, droppe
         ("", "9.0 8.6", "8.6 9.0"),
         ("9.0a", "9.0", "9.0a"),
         ("8.0", "9.0", ""),
+        ("8.0+PTX", "8.6", "8.0"),
+        ("8.0+PTX", "9.0", "8.0+PTX"),
+        ("8.0+PTX", "8.6 9.0", "8.0+PTX"),
         # A device that this CUDA knows nothing of.
         ("", "7.0", ""),
     ],

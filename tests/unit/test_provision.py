@@ -32,7 +32,7 @@ class _Pip(Processes):
         self.runs: list[Sequence[str]] = []
         self.env: Mapping[str, str] = {}
 
-    def run(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, **_: Any) -> int:
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], log: Path, **_: Any) -> int:
         self.runs.append(argv)
         self.env = env
         log.write_text(self.says)
