@@ -33,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_jobs: int | None = None
     cxx: str | None = None
     cuda_home: Path | None = None
+    cutlass: Path | None = None
     on_ci: bool = False
     # pip's own variables.
     pip: dict[str, str] = {}
@@ -40,7 +41,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX, CUDA_HOME, CI and PIP_*."""
+    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX, CUDA_HOME, CUTLASS_SRC_DIR or _DIR, CI and PIP_*."""
     home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
@@ -48,6 +49,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
         cxx=environ.get("CXX") or None,
         cuda_home=Path(cuda) if (cuda := environ.get("CUDA_HOME")) else None,
+        cutlass=Path(root) if (root := environ.get("CUTLASS_SRC_DIR") or environ.get("CUTLASS_DIR")) else None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
         pip={name: value for name, value in environ.items() if name in _PIP},
         passed={name: environ[name] for name in _PASSED if name in environ},

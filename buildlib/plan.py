@@ -6,13 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from buildlib import capability
+from buildlib import capability, choose
 from buildlib import variant as variants
 from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, RustCuda, Torch, TorchNoarch, TvmFfi
 from buildlib.cuda import Cuda
 from buildlib.matrix import Matrix, Row
-from buildlib.toolchain import Host, Library, Toolchain, runtime
-from buildlib.toolchain import Torch as HostTorch
+from buildlib.toolchain import Host, Toolchain
 from buildlib.variant import (
     Backend,
     Compute,
@@ -217,12 +216,12 @@ def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host, narrow: tu
     """The outcome for a variant with an extension."""
     if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
-    chosen = _toolchain(variant, row.compute, host)
-    if isinstance(chosen, _Missing):
+    components = _components(kernel, row.compute)
+    chosen = choose.toolchain(variant, row.compute, components, host)
+    if isinstance(chosen, choose.Missing):
         return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
     if isinstance(chosen, str):
         return Skipped(kernel=kernel.key, variant=variant, reason=chosen)
-    components = _components(kernel, row.compute)
     spec = BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=chosen, narrowed=narrow)
     if chosen.cuda is None:
         return msgspec.structs.replace(spec, narrowed=())
@@ -255,86 +254,6 @@ def _archs(spec: BuildSpec, toolkit: Cuda) -> dict[str, capability.Choice] | str
                 f"{narrowed}; add one that it can, or set cuda-minver"
             )
     return choices
-
-
-class _Missing(msgspec.Struct, frozen=True):
-    """What every machine that builds must have and this one has not: a failure, and not a variant to skip."""
-
-    what: str
-
-
-def _toolchain(variant: Variant, compute: Compute, host: Host) -> Toolchain | _Missing | str:
-    """What a variant is built with, or why it cannot be."""
-    if isinstance(host.compiler, str):
-        return _Missing(host.compiler)
-    toolkit = host.cuda.get(compute.version) if compute.version else None
-    if isinstance(toolkit, Cuda) and (refused := toolkit.refuses(host.compiler.family, host.compiler.version)):
-        return refused
-    locked = [toolkit.locked] if isinstance(toolkit, Cuda) and toolkit.locked else []
-    # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
-    others: tuple[Library, ...] = ()
-    headers: tuple[str, ...] = ()
-    if isinstance(variant, TvmFfiVariant):
-        library = _tvm_ffi(variant, host)
-    else:
-        torch = _torch(variant, compute, host)
-        if isinstance(torch, HostTorch) and torch.locked:
-            locked.append(torch.locked)
-        library = torch.library(with_cuda=toolkit is not None) if isinstance(torch, HostTorch) else torch
-        if isinstance(torch, HostTorch) and isinstance(variant, TorchVariant):
-            headers = torch.cuda_headers
-        others = (host.python,)
-    if not isinstance(library, Library):
-        return library
-    return Toolchain(
-        compiler=host.compiler,
-        libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
-        portability=host.portability,
-        cmake=host.cmake,
-        ninja=host.ninja,
-        cuda=toolkit if isinstance(toolkit, Cuda) else None,
-        locked=tuple(locked),
-    )
-
-
-def _tvm_ffi(variant: TvmFfiVariant, host: Host) -> Library | _Missing | str:
-    if isinstance(host.tvm_ffi, str):
-        return _Missing(host.tvm_ffi)
-    if Version.parse(host.tvm_ffi.version) != variant.tvm_ffi:
-        return f"needs tvm-ffi {variant.tvm_ffi}; this environment has {host.tvm_ffi.version}"
-    return host.tvm_ffi
-
-
-def _torch(variant: Variant, compute: Compute, host: Host) -> HostTorch | _Missing | str:
-    """The torch that a variant is built against: this environment's, or one that can be provisioned."""
-    present = host.torch
-    if isinstance(present, str):
-        return _Missing(present)
-    found = f"this environment has {present.version}"
-    if isinstance(variant, TorchStableAbiVariant):
-        if Version.parse(present.version) < variant.abi:
-            return f"needs torch {variant.abi} or newer; {found}"
-        # Any will do: the C functions that such an extension calls are the same in all of them.
-        if compute.backend is Backend.CUDA and present.cuda is None:
-            return f"needs a torch with CUDA; {found}"
-        return present
-    assert isinstance(variant, TorchVariant)
-    if compute.backend is Backend.CUDA:
-        return _torch_with_cuda(variant, compute, (present, *host.torches)) or (
-            f"needs torch {variant.torch} for CUDA {compute.version}; {found}"
-        )
-    return present if Version.parse(present.version) == variant.torch else f"needs torch {variant.torch}; {found}"
-
-
-def _torch_with_cuda(variant: TorchVariant, compute: Compute, torches: Iterable[HostTorch]) -> HostTorch | str | None:
-    """The first torch that is of a variant's release and of its CUDA: its headers and libraries follow both."""
-    for torch in torches:
-        if Version.parse(torch.version) == variant.torch and torch.cuda == str(compute.version):
-            if torch.cuda_headers:
-                return torch
-            packages = f"cuda-toolkit[cublas,cusparse,cusolver,curand]=={compute.version}.*"
-            return f"torch's headers need those of CUDA's libraries; install them with 'pip install \"{packages}\"'"
-    return None
 
 
 def _components(kernel: Kernel, compute: Compute) -> tuple[Component, ...]:

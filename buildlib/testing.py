@@ -75,6 +75,8 @@ def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace
         StepError: a test failed, or the process crashed.
     """
     tests = spec.kernel.folder / "tests"
+    if spec.toolchain and (torch := spec.toolchain.torch_elsewhere):
+        return Outcome(passed=0, skipped=0, reason=f"{torch} is not the torch of this environment")
     if reason := _no_device(spec):
         return Outcome(passed=0, skipped=0, reason=reason)
     if not tests.is_dir():

@@ -23,9 +23,10 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import capability, cuda, environment, lock, process
+from buildlib import capability, cuda, depends, environment, lock, process
 from buildlib.cuda import Cuda
 from buildlib.data import read
+from buildlib.depends import Dependency
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
@@ -94,6 +95,11 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     locked: tuple[Locked, ...] = ()
 
     @property
+    def torch_elsewhere(self) -> str | None:
+        """The torch that it is for, where that is not the one of this environment: what is built cannot be loaded."""
+        return next((locked.id for locked in self.locked if locked.version("torch")), None)
+
+    @property
     def identity(self) -> tuple[str, ...]:
         portability = self.portability.identity if self.portability else NOT_PORTABLE
         return (self.compiler.identity, *(library.identity for library in self.libraries), portability)
@@ -154,6 +160,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     cuda: dict[Version, Cuda | str] = {}
     # The torches that can be provisioned beside the environment's own.
     torches: tuple[Torch, ...] = ()
+    # What components may depend on, by the name in build.toml, or why it cannot be had.
+    depends: dict[str, Dependency | str] = {}
     # All that can be provisioned, by id.
     locked: dict[str, Locked] = {}
 
@@ -179,6 +187,7 @@ def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
         cuda=cuda.find(settings, data / "cuda.toml", locked),
         torches=tuple(_provisionable(settings, locked, torch)),
+        depends=depends.find(settings, data / "deps.toml", locked),
         locked=locked,
     )
 
