@@ -62,7 +62,7 @@ class Origin(_Section, frozen=True, kw_only=True):
 
     digest: str
     toolchain: tuple[str, ...] | None = None
-    # The only devices that it was built for, at a developer's wish: not to be published.
+    # The developer's flags that left something out, such as all capabilities but one: not to be published.
     narrowed: tuple[str, ...] = ()
     interface: Interface | None = None
 
@@ -150,7 +150,7 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
         kernelyard=Origin(
             digest=digest,
             toolchain=spec.toolchain.identity if spec.toolchain else None,
-            narrowed=spec.narrowed,
+            narrowed=(f"--cuda-capabilities {','.join(spec.narrowed)}",) if spec.narrowed else (),
             interface=interface,
         ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),

@@ -97,7 +97,7 @@ def test_narrowed_to_some_devices(compiler: None, yard: Yard) -> None:
     metadata = yard.metadata("cuda")
     # No machine code of the one component runs on such a device, but its PTX does.
     assert metadata["backend"]["archs"] == ["8.0+PTX", "9.0"]
-    assert metadata["kernelyard"]["narrowed"] == ["9.0"]
+    assert metadata["kernelyard"]["narrowed"] == ["--cuda-capabilities 9.0"]
     result = yard.doit(f"build:{_NAME}", "--cuda-capabilities", "8.6")
     assert result.status == 1
     assert "[kernel.near] cuda-capabilities: CUDA 13.0 can compile none of 9.0, 7.0 for 8.6" in result.out
