@@ -198,7 +198,7 @@ class Matrix(DoitCmdBase):  # type: ignore[misc]
     doc_purpose = "Print the plan as JSON for CI: [KERNEL | KERNEL:VARIANT | wildcard ...]"
     doc_usage = "[KERNEL | KERNEL:VARIANT | wildcard ...]"
     doc_description = (
-        "An object for each kernel × variant: kernel, variant, backend, framework, status, reason, digest."
+        "An object for each kernel × variant: kernel, variant, backend, framework, status, reason, notes, digest."
     )
     cmd_options = ()
 

@@ -16,7 +16,7 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     result = yard.doit("list")
     assert result.status == 0
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
-    expected = {"build", "check", "test", "clean", "matrix", "migrate", "publish", "schema", "sign", "verify"}
+    expected = {"build", "check", "test", "clean", "matrix", "migrate", "publish", "schema", "sign", "toolchain", "verify"}
     assert expected == commands.keys()
     assert all(commands.values())
 
@@ -34,6 +34,7 @@ def test_matrix_is_json(yard: Yard, words: list[str]) -> None:
         "framework": "tvm-ffi",
         "status": "build",
         "reason": None,
+        "notes": [],
     }
     assert {row["status"] for row in rows} <= {"build", "skip"}
     assert all(row["reason"] for row in rows if row["status"] == "skip")
