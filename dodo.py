@@ -15,7 +15,10 @@ def task_build() -> Iterator[TaskDict]:
 
 
 def task_check() -> Iterator[TaskDict]:
-    yield {"name": None, "doc": "Build, then check the layout and load for real: check[:KERNEL[:VARIANT]]"}
+    yield {
+        "name": None,
+        "doc": "Build, then check each artifact, a real load included: check[:KERNEL[:VARIANT]]",
+    }
     yield from SESSION.check_tasks()
 
 
@@ -35,3 +38,7 @@ def task_migrate() -> Iterator[TaskDict]:
 
 def task_schema() -> TaskDict:
     return SESSION.schema_task()
+
+
+def task_lock() -> TaskDict:
+    return SESSION.lock_task()

@@ -1,9 +1,6 @@
 """Stage 6: a build spec → an artifact.
 
-Sources are laid out in the spec's work folder before they are compiled, and a laid-out file is written only when its
-content differs. That gives three things at once: what is compiled is what was hashed, even while the author goes on
-editing; ninja, which compares times, sees a changed file as newer whatever its times in the author's folder; and
-the author's folder may be read-only.
+Sources are laid out in the spec's work folder, cargo makes a library of the Rust half, and CMake compiles and links.
 """
 
 from __future__ import annotations
@@ -19,11 +16,15 @@ import msgspec
 from buildlib import environment, interface, nvcc_job, package, portable, process, provenance, provision, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError, UnavailableError
-from buildlib.files import inspect, prune, write, write_if_changed
+from buildlib.files import inspect, write, write_if_changed
 from buildlib.inputs import package_folder
 from buildlib.interface import Interface
+from buildlib.layout import lay_out, read, sweep
 from buildlib.package import Artifact, Metadata
 from buildlib.plan import BuildSpec
+from buildlib.provenance import Provenance
+from buildlib.rust import cargo
+from buildlib.rust.crates import SHARED
 from buildlib.toolchain import Toolchain
 from buildlib.variant import TvmFfiVariant
 from buildlib.workspace import Workspace
@@ -82,14 +83,17 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     workspace.look_again(spec.kernel)
     inputs = workspace.inputs(spec)
     prefix = package_folder(spec.kernel) + "/"
-    files = {path.removeprefix(prefix): _read(spec.kernel.folder / path, workspace) for path in inputs.package}
+    files = {path.removeprefix(prefix): read(spec.kernel.folder / path, workspace) for path in inputs.package}
     if package.METADATA in files:
         where = f"{workspace.shown(spec.kernel.folder)}/{prefix}{package.METADATA}"
         raise StepError(f"{where}: the artifact has a file of this name already; rename this one")
     if "__init__.py" not in files:
         raise StepError(f"{workspace.shown(spec.kernel.folder)}/{prefix}__init__.py: missing; every kernel needs it")
     hashes = {prefix + path: inspect(content, "").sha256 for path, content in files.items()}
-    hashes |= _lay_out(spec, workspace)
+    sweep(work / "src", inputs.sources, workspace)
+    hashes |= lay_out(inputs.sources, spec.kernel.folder, work / "src", workspace)
+    if spec.crates is not None:
+        hashes |= cargo.build(spec, workspace)
     digest = spec_digest(spec, hashes)
     name = extension_id(spec, digest)
     rendered = _render(spec, workspace)
@@ -98,6 +102,8 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     extension = None
     if spec.toolchain is not None:
         extension = _compile(spec, spec.toolchain, workspace, rendered.project, named)
+    if spec.crates is not None and extension is not None:
+        cargo.check_exports(spec, extension, workspace)
     return package.package(
         spec,
         digest=digest,
@@ -105,7 +111,7 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
         files=files,
         extension=extension,
         interface=_interface(spec, workspace, files, extension),
-        provenance=provenance.of(spec.kernel.folder, environment.child(workspace.settings)),
+        provenance=_provenance(spec, workspace),
         work=work,
         target=workspace.artifact(spec),
     )
@@ -115,7 +121,7 @@ def _interface(
     spec: BuildSpec, workspace: Workspace, package_files: Mapping[str, bytes], extension: Path | None
 ) -> Interface:
     sources = workspace.work(spec) / "src"
-    texts = (_read(sources / path, workspace) for path in workspace.inputs(spec).sources)
+    texts = (read(sources / path, workspace) for path in workspace.inputs(spec).sources)
     library = extension.read_bytes() if extension and isinstance(spec.variant, TvmFfiVariant) else None
     return interface.of(package_files, texts, library)
 
@@ -135,35 +141,15 @@ def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> 
     if recorded is not None and not recorded.dirty:
         return False
     changed = workspace.changed_kernels
-    if changed is None or spec.kernel.key in changed:
+    parts = {spec.kernel.key, *((SHARED,) if spec.crates and spec.crates.shared else ())}
+    if changed is None or changed & parts:
         return False
-    return recorded is not None or provenance.of(spec.kernel.folder, environment.child(workspace.settings)) is not None
+    return recorded is not None or _provenance(spec, workspace) is not None
 
 
-def _lay_out(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
-    """Bring the work folder's copy of the sources up to date; SHA-256 by path of what now lies there."""
-    folder = workspace.work(spec) / "src"
-    sources = workspace.inputs(spec).sources
-    if folder.is_dir():
-        prune(folder, set(sources))
-    workspace.cache.forget(folder)
-    hashes = {}
-    for path in sources:
-        wanted = workspace.cache.get(f"{spec.kernel.folder}/{path}")
-        present = workspace.cache.get(f"{folder}/{path}")
-        if wanted is None or wanted != present:
-            content = _read(spec.kernel.folder / path, workspace)
-            wanted = inspect(content, "")
-            write(folder / path, content)
-        hashes[path] = wanted.sha256
-    return hashes
-
-
-def _read(path: Path, workspace: Workspace) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise StepError(f"{workspace.shown(path)}: cannot be read ({error.strerror}); restore it") from None
+def _provenance(spec: BuildSpec, workspace: Workspace) -> Provenance | None:
+    beside = spec.crates.shared if spec.crates else ()
+    return provenance.of(spec.kernel.folder, environment.child(workspace.settings), beside)
 
 
 def _render(spec: BuildSpec, workspace: Workspace) -> _Rendered:

@@ -19,9 +19,12 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 def toolchain(
-    variant: Variant, compute: Compute, components: Iterable[Component], host: Host
+    variant: Variant, compute: Compute, components: Iterable[Component], host: Host, channel: str | None = None
 ) -> Toolchain | Missing | str:
-    """What a variant's components are built with, or why they cannot be."""
+    """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
+    rust = host.rust[channel] if channel is not None else None
+    if isinstance(rust, str):
+        return rust
     if isinstance(host.compiler, str):
         return Missing(host.compiler)
     toolkit = host.cuda.get(compute.version) if compute.version else None
@@ -47,6 +50,7 @@ def toolchain(
         compiler=host.compiler,
         libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
         portability=host.portability,
+        rust=rust,
         cmake=host.cmake,
         ninja=host.ninja,
         cuda=toolkit if isinstance(toolkit, Cuda) else None,

@@ -25,10 +25,11 @@ from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
 from doit.task import Task
 
+from buildlib import inventory
 from buildlib.errors import PublishError, SelectionError
 from buildlib.plan import BuildSpec
 from buildlib.selection import select
-from buildlib.tasks import Session, choose, condition, matrix_rows, toolchain_rows
+from buildlib.tasks import Session, choose, condition, matrix_rows
 
 _INTERRUPTED, _TERMINATED = 130, 143
 _PUBLISH_OPTIONS = ("to", "dry-run", "create-pr", "allow-dirty", "private", "repo-prefix", "output-json")
@@ -146,7 +147,7 @@ class Toolchains(DoitCmdBase):  # type: ignore[misc]
     def _execute(self) -> int:
         session = _session(self)
         self.dep_manager.close()
-        rows = toolchain_rows(session)
+        rows = inventory.rows(session.host, session.workspace.settings)
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         with _reader_may_leave():
             for name, state, size, what in rows:

@@ -39,7 +39,7 @@ def spec_digest(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
         "capabilities": spec.archs,
         "variant": variants.name(spec.variant),
         "toolchain": spec.toolchain.identity if spec.toolchain else None,
-        "builder": builder_identity(family(spec)),
+        "builder": builder_identity("common", family(spec), *(("rust",) if spec.crates else ())),
         "inputs": sorted(hashes.items()),
     }
     return hashlib.sha256(msgspec.json.encode(covered, order="sorted")).hexdigest()
@@ -113,7 +113,7 @@ def builder_version() -> str:
 
 
 @cache
-def builder_identity(family: str) -> tuple[str, ...]:
-    """The builder's version, and the name and content of each template that a family is rendered from."""
-    files = sorted(path for folder in ("common", family) for path in (TEMPLATES / folder).glob("*.j2"))
+def builder_identity(*folders: str) -> tuple[str, ...]:
+    """The builder's version, and the name and content of each template in some folders of them."""
+    files = sorted(path for folder in folders for path in (TEMPLATES / folder).glob("*.j2"))
     return builder_version(), *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)

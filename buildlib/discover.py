@@ -12,13 +12,14 @@ def discover(root: Path) -> tuple[Path, ...]:
     """The path of `kernels/*/build.toml` for each kernel folder, sorted by the folder's name.
 
     A folder without build.toml is returned too: loading it says what is missing. Folders that hold nothing but
-    bytecode, as a deleted kernel leaves behind, are not kernels.
+    bytecode, as a deleted kernel leaves behind, are not kernels; nor are those whose names start with `_` or `.`, such
+    as `_rust` with the crates that kernels share.
     """
     kernels = root / "kernels"
     if not kernels.is_dir():
         return ()
     with os.scandir(kernels) as entries:
-        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "__")))
+        folders = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith((".", "_")))
     return tuple(kernels / name / "build.toml" for name in folders if _holds_files(kernels / name))
 
 

@@ -15,6 +15,10 @@ _PASSED = (
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE",
     "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG",
 )  # fmt: skip
+# Where Rust's tools keep things and how they reach a registry; its packages are pinned by content, whichever it is.
+# Nothing that changes what rustc makes of them: RUSTFLAGS, CARGO_BUILD_*, CARGO_PROFILE_* and the like stay out.
+_RUST = ("CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN")
+_RUST_PREFIXES = ("CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_")
 
 # What says how pip reaches an index; its other variables would change where packages go.
 _PIP = frozenset(
@@ -38,10 +42,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # pip's own variables.
     pip: dict[str, str] = {}
     passed: dict[str, str] = {}
+    # For Rust's tools alone.
+    rust: dict[str, str] = {}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX, CUDA_HOME, CUTLASS_SRC_DIR or _DIR, CI and PIP_*."""
+    """The settings in `environ`: the builder's, pip's, CUDA's, and the places and registries of Rust's tools."""
     home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
@@ -53,9 +59,22 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
         pip={name: value for name, value in environ.items() if name in _PIP},
         passed={name: environ[name] for name in _PASSED if name in environ},
+        rust={name: value for name, value in environ.items() if name in _RUST or name.startswith(_RUST_PREFIXES)},
     )
 
 
 def child(settings: Settings, **extra: str) -> dict[str, str]:
     """The environment of a compiler or a build tool: the passed names, messages in English, and `extra`."""
     return {**settings.passed, "LC_ALL": "C.UTF-8", **extra}
+
+
+def path_with(settings: Settings, *programs: str) -> str:
+    """PATH with the folders of some programs first, and each folder once: the same in a shell where they are first."""
+    folders = [os.path.dirname(program) for program in programs]
+    return os.pathsep.join(dict.fromkeys([*folders, *settings.passed.get("PATH", os.defpath).split(os.pathsep)]))
+
+
+def home_of(settings: Settings, tool: str) -> Path:
+    """The folder in which `cargo` or `rustup` keeps what it downloads."""
+    given = settings.rust.get(f"{tool.upper()}_HOME")
+    return Path(given) if given else Path(settings.passed.get("HOME", ""), f".{tool}")

@@ -4,6 +4,8 @@ A message reads *where: what is wrong; what to do*. These errors are shown witho
 raised is a fault of the builder and shows one.
 """
 
+import enum
+
 
 class BuildError(Exception):
     """A mistake or a condition that the user can act on."""
@@ -31,6 +33,16 @@ class CheckError(BuildError):
 
 class PublishError(BuildError):
     """An artifact may not be published, or the destination refuses it."""
+
+
+class Severity(enum.StrEnum):
+    """How much what was found matters: an ERROR stops what was asked for.
+
+    ADVICE stops nothing: kernels that were written for another builder have it, and users load them all the same.
+    """
+
+    ERROR = "error"
+    ADVICE = "advice"
 
 
 class UnavailableError(BuildError):

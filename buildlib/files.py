@@ -101,9 +101,10 @@ class FileCache:
         """Look again at everything below a folder."""
         key = str(folder)
         self._listings.pop(key, None)
-        # A copy first: other threads add to it meanwhile.
-        for path in [path for path in list(self._seen) if path.startswith(key + "/")]:
-            self._seen.pop(path, None)
+        for known in (self._listings, self._seen):
+            # A copy first: other threads add to it meanwhile.
+            for path in [path for path in list(known) if path.startswith(key + "/")]:
+                known.pop(path, None)
 
     def _look(self, path: str) -> FileInfo:
         stat = os.stat(path)
@@ -162,7 +163,11 @@ def write_if_changed(path: Path, content: bytes) -> bool:
 
 
 def listing(folder: Path, *, hidden: bool = False) -> tuple[str, ...]:
-    """The files below a folder, relative to it with `/`, sorted; no bytecode and, unless asked for, nothing hidden."""
+    """The files below a folder, relative to it with `/`, sorted.
+
+    Without bytecode, without what cargo left behind when it was run in the folder, and without anything hidden unless
+    it is asked for.
+    """
     above = (os.path.realpath(folder),)
     return tuple(sorted(_walk(str(folder), "", above, hidden=hidden)))
 
@@ -185,7 +190,12 @@ def _walk(folder: str, prefix: str, above: tuple[str, ...], *, hidden: bool) -> 
             if entry.is_dir():
                 real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
                 # A link may lead back to where the walk came from; following it would never end.
-                if entry.name != "__pycache__" and real not in above:
+                if entry.name != "__pycache__" and real not in above and not _is_cargos(entry):
                     yield from _walk(entry.path, f"{prefix}{entry.name}/", (*above, real), hidden=hidden)
             elif not entry.name.endswith(".pyc"):
                 yield prefix + entry.name
+
+
+def _is_cargos(entry: os.DirEntry[str]) -> bool:
+    """Whether a folder holds what cargo built: it marks such a folder as a cache."""
+    return entry.name == "target" and os.path.exists(os.path.join(entry.path, "CACHEDIR.TAG"))

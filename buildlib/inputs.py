@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib.config.model import Component, Kernel, RustCpu, RustCuda, TorchNoarch, TvmFfi
+from buildlib.config.model import Kernel, RustCpu, RustCuda, TorchNoarch, TvmFfi
 from buildlib.files import FileCache
 from buildlib.plan import BuildSpec
+from buildlib.rust import files as rust
 
 # Searched for every source, whatever build.toml says; `registration.h` is generated as if it stood in the second.
 IMPLICIT_INCLUDES = ("csrc", "torch-ext")
@@ -25,16 +26,17 @@ _COMPILED = frozenset({".c", ".c++", ".cc", ".cpp", ".cu", ".cxx", ".hip", ".m",
 
 
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths relative to the kernel's folder, sorted. `sources` holds the headers too."""
+    """Paths relative to the kernel's folder, sorted. `sources` holds the headers too, `crates` all of Rust."""
 
     sources: tuple[str, ...]
     package: tuple[str, ...]
+    crates: tuple[str, ...] = ()
     # The compiled files that spell the extension's name by themselves, or reach a header that does.
     spell_name: frozenset[str] = frozenset()
 
     @property
     def all(self) -> tuple[str, ...]:
-        return tuple(sorted({*self.sources, *self.package}))
+        return tuple(sorted({*self.sources, *self.package, *self.crates}))
 
 
 def is_compiled(path: str) -> bool:
@@ -63,6 +65,7 @@ def find(spec: BuildSpec, cache: FileCache) -> Inputs:
     return Inputs(
         sources=tuple(sorted(sources)),
         package=tuple(sorted(_package(spec.kernel, files))),
+        crates=rust.find(spec.crates, cache).sources if spec.crates else (),
         spell_name=frozenset(spell_name),
     )
 
@@ -74,11 +77,8 @@ def _groups(spec: BuildSpec) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]
         return
     yield framework.src, framework.include
     for component in spec.components:
-        yield component.src, _includes(component)
-
-
-def _includes(component: Component) -> tuple[str, ...]:
-    return () if isinstance(component, RustCpu | RustCuda) else component.include
+        if not isinstance(component, RustCpu | RustCuda):
+            yield component.src, component.include
 
 
 def _reach(folder: Path, path: str, search: Iterable[str], files: frozenset[str], cache: FileCache) -> set[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from buildlib import capability, choose
 from buildlib import variant as variants
-from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCpu, RustCuda, Torch, TorchNoarch, TvmFfi
+from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCuda, Torch, TorchNoarch, TvmFfi
 from buildlib.cuda import Cuda
 from buildlib.matrix import Matrix, Row
+from buildlib.rust.crates import Crates
 from buildlib.toolchain import Host, Toolchain
 from buildlib.variant import (
     Backend,
@@ -39,6 +40,8 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
     archs: dict[str, tuple[str, ...]] = {}
     dropped: dict[str, tuple[str, ...]] = {}
     narrowed: tuple[str, ...] = ()
+    # Of the components in Rust; None where there is none.
+    crates: Crates | None = None
 
     @property
     def name(self) -> str:
@@ -86,12 +89,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    kernels: Sequence[Kernel], broken: Iterable[Failed], matrix: Matrix, host: Host, *, narrow: tuple[str, ...] = ()
+    kernels: Sequence[Kernel],
+    broken: Iterable[Failed],
+    matrix: Matrix,
+    host: Host,
+    crates: Mapping[str, Crates] | None = None,
+    *,
+    narrow: tuple[str, ...] = (),
 ) -> Plan:
     """Decide about every variant of every kernel.
 
-    `broken` are the kernels that could not be loaded, `narrow` the only CUDA devices to compile for, all where there
-    are none.
+    `broken` are the kernels that could not be loaded, `crates` those of the kernels with components in Rust, by key,
+    and `narrow` the only CUDA devices to compile for, all where there are none.
     """
     clashes = tuple(_clashes(kernels))
     refused = {clash.kernel for clash in clashes}
@@ -99,7 +108,7 @@ def plan(
     for kernel in kernels:
         if kernel.key in refused:
             continue
-        for outcome in _variants(kernel, matrix, host, narrow):
+        for outcome in _variants(kernel, matrix, host, (crates or {}).get(kernel.key), narrow):
             match outcome:
                 case BuildSpec():
                     specs.append(outcome)
@@ -146,7 +155,9 @@ def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
             )
 
 
-def _variants(kernel: Kernel, matrix: Matrix, host: Host, narrow: tuple[str, ...]) -> Iterator[Entry]:
+def _variants(
+    kernel: Kernel, matrix: Matrix, host: Host, crates: Crates | None, narrow: tuple[str, ...]
+) -> Iterator[Entry]:
     compiled = {BACKENDS[type(component)] for component in kernel.components}
     found: list[tuple[Variant, Row]] = []
     match kernel.framework:
@@ -164,7 +175,7 @@ def _variants(kernel: Kernel, matrix: Matrix, host: Host, narrow: tuple[str, ...
                 (TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform), row)
                 for row in _declared(kernel, matrix.tvm_ffi)
             ]
-    yield from (_compiled(kernel, variant, row, host, narrow) for variant, row in found)
+    yield from (_compiled(kernel, variant, row, host, crates, narrow) for variant, row in found)
     planned = {row.compute.backend for _, row in found}
     # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
     for backend in dict.fromkeys(kernel.general.backends):
@@ -212,19 +223,23 @@ def _rank(kernel: Kernel, row: Row) -> tuple[bool, Version]:
     return _out_of_bounds(kernel, row) is None, row.version
 
 
-def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host, narrow: tuple[str, ...]) -> Entry:
+def _compiled(
+    kernel: Kernel, variant: Variant, row: Row, host: Host, crates: Crates | None, narrow: tuple[str, ...]
+) -> Entry:
     """The outcome for a variant with an extension."""
     if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
     components = _components(kernel, row.compute)
-    chosen = choose.toolchain(variant, row.compute, components, host)
+    crates = crates if crates and row.compute.backend in crates.extensions else None
+    chosen = choose.toolchain(variant, row.compute, components, host, crates.channel if crates else None)
     if isinstance(chosen, choose.Missing):
         return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
     if isinstance(chosen, str):
         return Skipped(kernel=kernel.key, variant=variant, reason=chosen)
-    spec = BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=chosen, narrowed=narrow)
+    spec = BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=chosen, crates=crates)
     if chosen.cuda is None:
-        return msgspec.structs.replace(spec, narrowed=())
+        return spec
+    spec = msgspec.structs.replace(spec, narrowed=narrow)
     choices = _archs(spec, chosen.cuda)
     if isinstance(choices, str):
         return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}/build.toml: {choices}")
@@ -300,7 +315,6 @@ def _unavailable(kernel: Kernel, row: Row, host: Host) -> str | None:
             return toolkit or f"no toolchain for {row.compute} on this machine"
     elif row.compute.backend is not Backend.CPU:
         return f"no toolchain for {row.compute} on this machine"
-    rust = RustCpu if row.compute.backend is Backend.CPU else RustCuda
-    if any(isinstance(component, rust) for component in kernel.components):
-        return "Rust components are not built by this version"
+    if row.compute.backend is Backend.CUDA and any(isinstance(component, RustCuda) for component in kernel.components):
+        return "Rust components for CUDA are not built by this version"
     return None

@@ -40,21 +40,24 @@ class Processes:
         log: Path,
         rename: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
+        answer: Path | None = None,
     ) -> int:
         """Run a program to its end and return its exit status, negative for a signal.
 
         Its output is appended to `log`, decoded with replacement, and with the strings in `rename` replaced by
-        others (generated paths by those that the author knows).
+        others (generated paths by those that the author knows). Where `answer` is given, the standard output is meant
+        for us, and goes to that file instead.
 
         Raises:
             StepError: the program cannot be started.
             Interrupted: `stop` was called.
         """
-        process = self._start(argv, cwd=cwd, env=env, pass_fds=pass_fds)
+        process = self._start(argv, cwd=cwd, env=env, pass_fds=pass_fds, answer=answer)
         try:
-            assert process.stdout is not None
+            said = process.stderr if answer else process.stdout
+            assert said is not None
             with log.open("a", encoding="utf-8") as out:
-                for raw in process.stdout:
+                for raw in said:
                     line = raw.decode("utf-8", "replace")
                     for generated, known in (rename or {}).items():
                         line = line.replace(generated, known)
@@ -86,9 +89,15 @@ class Processes:
                 _kill(process, signal.SIGKILL)
 
     def _start(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int]
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        pass_fds: Sequence[int],
+        answer: Path | None,
     ) -> subprocess.Popen[bytes]:
-        with self._lock:
+        with self._lock, answer.open("wb") if answer else contextlib.nullcontext(subprocess.PIPE) as stdout:
             if self._stopped:
                 raise Interrupted
             try:
@@ -97,8 +106,8 @@ class Processes:
                     cwd=cwd,
                     env=dict(env),
                     stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
+                    stdout=stdout,
+                    stderr=subprocess.PIPE if answer else subprocess.STDOUT,
                     start_new_session=True,
                     pass_fds=tuple(pass_fds),
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +13,8 @@ from buildlib import process
 class Provenance(msgspec.Struct, frozen=True, kw_only=True):
     """The last commit that touched a kernel's folder, and whether the folder differs from it.
 
-    Only the folder counts: a commit or an edit elsewhere in the repository says nothing about this kernel.
+    Only the folder counts, and those of crates that it shares with other kernels: a commit or an edit elsewhere in the
+    repository says nothing about this kernel.
     """
 
     commit: str
@@ -31,10 +32,13 @@ def changed(folder: Path, env: Mapping[str, str]) -> frozenset[str] | None:
     return frozenset(path.removeprefix(prefix.rstrip("\n")).partition("/")[0] for path in paths)
 
 
-def of(folder: Path, env: Mapping[str, str]) -> Provenance | None:
-    """The provenance of a kernel's folder, or None outside of git and before the first commit of the folder."""
-    commit = process.output(["git", "log", "-1", "--format=%H", "--", "."], cwd=folder, env=env)
-    status = process.output(["git", "status", "--porcelain", "--", "."], cwd=folder, env=env)
+def of(folder: Path, env: Mapping[str, str], beside: Sequence[str] = ()) -> Provenance | None:
+    """The provenance of a kernel's folder, or None outside of git and before the first commit of the folder.
+
+    `beside` are other folders that the kernel is made of, relative to its own.
+    """
+    commit = process.output(["git", "log", "-1", "--format=%H", "--", ".", *beside], cwd=folder, env=env)
+    status = process.output(["git", "status", "--porcelain", "--", ".", *beside], cwd=folder, env=env)
     if not commit or status is None:
         return None
     return Provenance(commit=commit.strip(), dirty=bool(status.strip()))

@@ -5,6 +5,7 @@ The text of a rendered file depends on the spec alone: no time, no absolute path
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ import msgspec
 
 from buildlib import capability
 from buildlib import variant as variants
-from buildlib.config.model import CppCpu, CppCuda, Torch, TvmFfi
+from buildlib.config.model import CppCuda, RustCpu, RustCuda, Torch, TvmFfi
 from buildlib.digest import TEMPLATES, family
 from buildlib.errors import PublishError, StepError
 from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
@@ -79,7 +80,9 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
         "cxx_standard": _cxx_standard(spec),
         "definitions": _definitions(spec),
         "implicit_includes": IMPLICIT_INCLUDES,
-        "generated": ["extension.cpp"] if family(spec) == "torch" else [],
+        # A target must have a source; an extension that is all Rust has none of its author's.
+        "generated": ["extension.cpp"] if family(spec) == "torch" else [] if units else ["empty.cpp"],
+        "rust": spec.crates is not None,
         "units": [unit for unit in units if not unit.archs],
         "cuda_units": [unit for unit in units if unit.archs],
         "nvcc_options": _nvcc_options(spec),
@@ -88,24 +91,26 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
         "nvcc_memory": _NVCC_WITH_TORCH if isinstance(spec.variant, TorchVariant) else _NVCC,
     }
     rendered = {
-        "CMakeLists.txt": _render("common/CMakeLists.txt.j2", values),
-        "gen/exports.map": _render(f"{family(spec)}/exports.map.j2", {}),
+        "CMakeLists.txt": text("common/CMakeLists.txt.j2", values),
+        "gen/exports.map": text(f"{family(spec)}/exports.map.j2", {}),
     }
     if family(spec) == "torch":
-        rendered["gen/torch-ext/registration.h"] = _render("torch/registration.h.j2", {})
-        rendered["gen/extension.cpp"] = _render("torch/extension.cpp.j2", {})
+        rendered["gen/torch-ext/registration.h"] = text("torch/registration.h.j2", {})
+        rendered["gen/extension.cpp"] = text("torch/extension.cpp.j2", {})
+    elif not units:
+        rendered["gen/empty.cpp"] = text("tvm_ffi/empty.cpp.j2", {})
     return rendered
 
 
 def extension_name(spec: BuildSpec, extension_id: str) -> dict[str, str]:
     """The only generated source that follows the content of the kernel."""
     macro = "TVM_FFI_EXTENSION_NAME" if family(spec) == "tvm_ffi" else "TORCH_EXTENSION_NAME"
-    return {_NAME_HEADER: _render("common/extension_name.h.j2", {"macro": macro, "id": extension_id})}
+    return {_NAME_HEADER: text("common/extension_name.h.j2", {"macro": macro, "id": extension_id})}
 
 
 def ops_module(spec: BuildSpec, extension_id: str) -> str:
     """`_ops.py`, by which the kernel's Python package reaches its operators."""
-    return _render(f"{family(spec)}/_ops.py.j2", {"id": extension_id})
+    return text(f"{family(spec)}/_ops.py.j2", {"id": extension_id})
 
 
 def card(source: str | None, where: str, values: Mapping[str, object]) -> str:
@@ -189,7 +194,8 @@ def _groups(spec: BuildSpec) -> Iterator[_Group]:
             archs=spec.archs.get("", ()),
         )
     for component in spec.components:
-        assert isinstance(component, CppCpu | CppCuda)
+        if isinstance(component, RustCpu | RustCuda):
+            continue
         yield _Group(
             where=f"[kernel.{component.name}]",
             src=component.src,
@@ -272,11 +278,12 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cmake": _cmake, "genex": _genex}
+    environment.filters |= {"cmake": _cmake, "genex": _genex, "toml": _toml}
     return environment
 
 
-def _render(template: str, values: dict[str, object]) -> str:
+def text(template: str, values: dict[str, object]) -> str:
+    """What a template gives with these values."""
     return _environment().get_template(template).render(values)
 
 
@@ -290,3 +297,8 @@ def _genex(text: str) -> str:
     if text.count("[") != text.count("]"):
         raise StepError(f"flag {text!r}: CMake cannot pass on a bracket without its other half; define it in a header")
     return text.replace(";", "\\;").replace("$<", "$<1:$><")
+
+
+def _toml(value: object) -> str:
+    """A string, or a list of strings, as TOML writes it, which for these is as JSON does."""
+    return json.dumps(value, ensure_ascii=False)

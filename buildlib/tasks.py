@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,17 +15,20 @@ from doit import get_var
 from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.task import Task
 
-from buildlib import build, check, config, environment, matrix, plan, provision, testing, toolchain
+from buildlib import build, check, config, environment, inventory, matrix, plan, testing, toolchain
 from buildlib import variant as variants
+from buildlib.check import foreign
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, ToolchainError, UnavailableError
 from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
-from buildlib.lock import Locked
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.reporter import Report
+from buildlib.rust import crates
+from buildlib.rust.toolchain import Rust
+from buildlib.rust.update import update
 from buildlib.selection import select
 from buildlib.testing import Outcome
 from buildlib.variant import Backend
@@ -36,7 +39,7 @@ TaskDict = dict[str, Any]
 # Conditions of the system that a user can mend: a full disk, a quota, a folder that may not be written.
 _CONDITIONS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
 # `test:<name>` for the builder's own tests; no kernel's folder may be called so.
-_OWN_TESTS = ("unit", "integration")
+_OWN_TESTS = ("unit", "integration", "crates")
 
 
 class Session:
@@ -49,12 +52,14 @@ class Session:
         paths: tuple[Path, ...],
         kernels: tuple[Kernel, ...],
         planned: Plan,
+        rust: Mapping[str, Rust | str],
     ) -> None:
         self.workspace = workspace
         self.host = host
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
+        self.rust = rust
 
     @classmethod
     def open(cls, root: Path) -> Session:
@@ -66,16 +71,22 @@ class Session:
         settings = environment.read()
         paths = discover(root)
         kernels, broken = _load(paths, root)
+        rust, wrong = crates.load_all(kernels)
+        broken += tuple(Failed(kernel=key, message=message) for key, message in wrong.items())
+        kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
+        portable = get_var("portable", "yes") != "no"
+        channels = {each.channel for each in rust.values()}
         try:
-            host = toolchain.probe(settings, root / "toolchains", portable=get_var("portable", "yes") != "no")
+            host = toolchain.probe(settings, root / "toolchains", portable=portable, channels=channels)
             rows = matrix.load(root / "toolchains" / "variants.toml")
             narrow = toolchain.devices(get_var("cuda_capabilities") or "", settings)
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
         workspace.build.mkdir(exist_ok=True)
-        planned = plan.plan(kernels, broken, rows, host, narrow=narrow)
-        return cls(workspace, host, paths, kernels, planned)
+        workspace.crates = tuple(rust.values())
+        planned = plan.plan(kernels, broken, rows, host, rust, narrow=narrow)
+        return cls(workspace, host, paths, kernels, planned, host.rust)
 
     @property
     def doit_config(self) -> dict[str, object]:
@@ -105,14 +116,28 @@ class Session:
         yield from self._groups("build", "Build")
 
     def check_tasks(self) -> Iterator[TaskDict]:
-        """`check:<kernel>:<variant>` for each artifact, and `check:<kernel>`."""
+        """`check:<kernel>:<variant>` for each artifact, `check:<kernel>:build.toml`, and `check:<kernel>`.
+
+        A folder among the artifacts that no spec makes has a task too.
+        """
+        more: list[str] = []
+        for kernel in self.kernels:
+            more.append(f"{kernel.key}:build.toml")
+            doc = f"Check {self.workspace.shown(kernel.folder / 'build.toml')}."
+            yield {
+                **_task(more[-1], doc, check.check_build_toml, kernel, self.workspace),
+                "uptodate": [(check.build_toml_is_up_to_date, [kernel, self.workspace])],
+            }
+        for name, folders in foreign.find(self.plan, self.workspace).items():
+            more.append(name)
+            yield _task(name, "Say what it is that no spec makes.", foreign.check, folders, self.workspace)
         for spec in self.plan.specs:
             yield {
                 **_task(spec.name, f"Check the artifact {spec.name}.", _if_built, spec, self.workspace, check.check),
                 "uptodate": [(check.up_to_date, [spec, self.workspace])],
                 "task_dep": [f"build:{spec.name}"],
             }
-        yield from self._groups("check", "Check")
+        yield from self._groups("check", "Check", more)
 
     def test_tasks(self) -> Iterator[TaskDict]:
         """`test:<kernel>:<variant>` for each artifact, `test:<kernel>`, and the builder's own tests where they are."""
@@ -122,6 +147,12 @@ class Session:
                 log = self.workspace.build / "logs" / f"test-{name}.log"
                 yield _task(name, f"Run the builder's {name} tests.", testing.run_own, folder, log, self.workspace)
         used = {kernel.key: [other.key for other in testing.uses(kernel, self.kernels)] for kernel in self.kernels}
+        in_rust = [
+            spec for spec in self.plan.specs if spec.crates and any(each.is_shared for each in spec.crates.crates)
+        ]
+        if in_rust:
+            doc = "Run the tests of the crates that kernels share."
+            yield _task("crates", doc, testing.run_shared_crates, in_rust, self.workspace)
         for spec in self.plan.specs:
             doc = f"Test the artifact {spec.name}."
             yield {
@@ -134,7 +165,7 @@ class Session:
         """`toolchain:<id>` for each that can be provisioned; builds provision what they need by themselves."""
         for name, locked in self.host.locked.items():
             doc = f"Provision {name}, {locked.size / 1e6:.0f} MB to fetch."
-            made = _task(name, doc, _provision, locked, self.workspace)
+            made = _task(name, doc, inventory.provision_and_say, locked, self.workspace)
             # No members of a group: doit would want a task `toolchain`, and that is a command.
             yield {"basename": f"toolchain:{made.pop('name')}", **made}
 
@@ -157,9 +188,24 @@ class Session:
             ],
         }
 
-    def _groups(self, stage: str, verb: str) -> Iterator[TaskDict]:
-        """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too."""
+    def lock_task(self) -> TaskDict:
+        """What pins the crates that kernels in Rust depend on."""
+        upgrade = {"name": "upgrade", "long": "upgrade", "type": bool, "default": False, "help": "to newest versions"}
+        return {
+            "doc": "Take what new crates need into Cargo.lock; with --upgrade, move to the newest versions",
+            "params": [upgrade],
+            "actions": [(_lock, [self])],
+            "io": {"capture": False},
+        }
+
+    def _groups(self, stage: str, verb: str, more: Sequence[str] = ()) -> Iterator[TaskDict]:
+        """`<stage>:<kernel>`: everything that the plan says about one kernel, the reasons of what is skipped too.
+
+        `more` are names of tasks of the stage beside those for specs.
+        """
         members: dict[str, list[str]] = {spec.kernel.key: [] for spec in self.plan.specs}
+        for name in more:
+            members.setdefault(name.partition(":")[0], []).append(f"{stage}:{name}")
         for spec in self.plan.specs:
             members[spec.kernel.key].append(f"{stage}:{spec.name}")
         for entry in self.plan.entries:
@@ -195,31 +241,6 @@ def matrix_rows(session: Session, patterns: Sequence[str]) -> list[dict[str, obj
     """
     entries = {plan.name(entry): entry for entry in choose(session, patterns).entries}
     return [_row(entry, session.workspace) for _, entry in sorted(entries.items())]
-
-
-def toolchain_rows(session: Session) -> list[tuple[str, str, str, str]]:
-    """Each toolchain's name, state, size in MB and identity: the machine's own, then what can be provisioned."""
-    host, settings = session.host, session.workspace.settings
-    rows = []
-    for part in (host.compiler, host.torch, host.tvm_ffi):
-        if isinstance(part, str):
-            rows.append(("-", "missing", "", part))
-        elif isinstance(part, toolchain.Torch):
-            rows.append(("torch", "in this environment", "", f"torch {part.version}"))
-        else:
-            where = "in this environment" if isinstance(part, toolchain.Library) else "on this machine"
-            rows.append((part.identity.partition(" ")[0], where, "", part.identity))
-    for version, toolkit in host.cuda.items():
-        if isinstance(toolkit, str):
-            rows.append((f"cuda-{version}", "missing", "", toolkit))
-        elif toolkit.locked is None:
-            rows.append((f"cuda-{version}", "on this machine", "", f"{toolkit.identity}, {toolkit.root}"))
-    for name, locked in host.locked.items():
-        size = provision.size(locked, settings)
-        what = ", ".join(f"{wheel.name} {wheel.version}" for wheel in locked.wheels)
-        state = "can be provisioned" if size is None else "provisioned"
-        rows.append((name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", what))
-    return rows
 
 
 def _row(entry: plan.Entry, workspace: Workspace) -> dict[str, object]:
@@ -308,10 +329,9 @@ def _if_built(spec: BuildSpec, workspace: Workspace, function: Callable[..., obj
     return function(spec, *arguments, workspace)
 
 
-def _provision(locked: Locked, workspace: Workspace) -> str:
-    folder = provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
-    size = provision.size(locked, workspace.settings) or 0
-    return f"{size / 1e6:.0f} MB in {folder}"
+def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
+    lost = {failed.kernel: failed.message for failed in session.plan.failed if failed.variant is None}
+    return _act(lambda: update(session.rust, lost, session.workspace, upgrade=upgrade))
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
@@ -355,7 +375,8 @@ def _fail(message: str) -> None:
 
 def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
     logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
-    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports):
+    layouts = [] if spec.crates is None else workspace.cargo(spec).layouts(spec.crates)
+    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts):
         if not dryrun:
             shutil.rmtree(path, ignore_errors=True)
 

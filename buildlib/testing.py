@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -18,6 +18,7 @@ from buildlib.config.model import Kernel
 from buildlib.errors import StepError
 from buildlib.files import listing
 from buildlib.plan import BuildSpec
+from buildlib.rust import cargo
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
@@ -37,7 +38,7 @@ _DEVICE_NODES = {
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What pytest reports of one child process."""
+    """What pytest, and cargo, report of the tests that they ran."""
 
     passed: int
     skipped: int
@@ -66,7 +67,7 @@ def uses(kernel: Kernel, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
 
 
 def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:
-    """Run a kernel's tests on one variant's artifact.
+    """Run a kernel's tests on one variant's artifact, and those of its crates.
 
     The client is pointed at the variant's folder itself, so it cannot choose another. The artifacts of other kernels in
     `specs` can be loaded too, for tests that combine kernels: those for the same backend.
@@ -74,12 +75,40 @@ def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace
     Raises:
         StepError: a test failed, or the process crashed.
     """
+    outcome = _run_python(spec, specs, workspace)
+    if spec.crates is None:
+        return outcome
+    own = [crate.name for crate in spec.crates.crates if not crate.is_shared]
+    passed, ignored = cargo.test(spec, own, workspace.log("cargo-test", spec), workspace)
+    return Outcome(passed=outcome.passed + passed, skipped=outcome.skipped + ignored, reason=outcome.reason)
+
+
+def run_shared_crates(specs: Sequence[BuildSpec], workspace: Workspace) -> Outcome:
+    """Run the tests of the crates that kernels share.
+
+    Raises:
+        StepError: a test failed or was not compiled.
+    """
+    log = workspace.build / "logs" / "test-crates.log"
+    log.unlink(missing_ok=True)
+    passed = ignored = 0
+    tested = set[str]()
+    for spec in specs:
+        shared = {crate.name for crate in spec.crates.crates if crate.is_shared} if spec.crates else set[str]()
+        if names := sorted(shared - tested):
+            counts = cargo.test(spec, names, log, workspace)
+            passed, ignored = passed + counts[0], ignored + counts[1]
+            tested |= shared
+    return Outcome(passed=passed, skipped=ignored, reason="they have no tests")
+
+
+def _run_python(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:
     tests = spec.kernel.folder / "tests"
     if spec.toolchain and (torch := spec.toolchain.torch_elsewhere):
         return Outcome(passed=0, skipped=0, reason=f"{torch} is not the torch of this environment")
     if reason := _no_device(spec):
         return Outcome(passed=0, skipped=0, reason=reason)
-    if not tests.is_dir():
+    if not any(tests.glob("**/*.py")):
         return Outcome(passed=0, skipped=0, reason=f"{workspace.shown(spec.kernel.folder)} has no tests folder")
     shims = _shims(spec, workspace)
     local: dict[str, Path] = {}

@@ -18,7 +18,7 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -31,6 +31,8 @@ from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
 from buildlib.lock import Locked
+from buildlib.rust import toolchain as rust
+from buildlib.rust.toolchain import Rust
 from buildlib.variant import Compute, Platform, Version
 
 # In place of a policy's name, in the identity of a toolchain that links for this machine alone.
@@ -89,6 +91,7 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     compiler: Compiler
     libraries: tuple[Library, ...]
     portability: Portability | None
+    rust: Rust | None = None
     cmake: str
     ninja: str
     cuda: Cuda | None = None
@@ -102,7 +105,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def identity(self) -> tuple[str, ...]:
         portability = self.portability.identity if self.portability else NOT_PORTABLE
-        return (self.compiler.identity, *(library.identity for library in self.libraries), portability)
+        rust = (self.rust.identity,) if self.rust else ()
+        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, portability)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,6 +158,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     torch: Torch | str
     tvm_ffi: Library | str
     python: Library
+    # By the channel that a kernel asks for.
+    rust: dict[str, Rust | str] = {}
     cmake: str
     ninja: str
     # By version, a toolkit or the reason why there is none.
@@ -166,11 +172,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     locked: dict[str, Locked] = {}
 
 
-def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
-    """Find what this machine has; `data` is the folder toolchains/, `portable` whether binaries are for others too.
+def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
+    """Find what this machine has.
+
+    `data` is the folder toolchains/; `portable` is whether binaries are for others too; `channels` are those of Rust
+    that kernels ask for, none where no kernel is in Rust.
 
     Raises:
-        ToolchainError: host.toml or platforms.toml cannot be used, or cmake or ninja is missing from the environment.
+        ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
     """
     platform = _platform()
     platforms = read(data / "platforms.toml", dict[Platform, Portability])
@@ -183,6 +192,7 @@ def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
         torch=torch,
         tvm_ffi=_tvm_ffi(),
         python=_python(),
+        rust=_rust(settings, data, channels),
         cmake=_tool("cmake", "cmake/data/bin/cmake"),
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
         cuda=cuda.find(settings, data / "cuda.toml", locked),
@@ -190,6 +200,12 @@ def probe(settings: Settings, data: Path, *, portable: bool = True) -> Host:
         depends=depends.find(settings, data / "deps.toml", locked),
         locked=locked,
     )
+
+
+def _rust(settings: Settings, data: Path, channels: Collection[str]) -> dict[str, Rust | str]:
+    if not channels:
+        return {}
+    return rust.probe(settings, data.parent, read(data / "rust.toml", rust.Requirements), channels)
 
 
 class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -18,6 +18,10 @@ from buildlib.inputs import Inputs, find
 from buildlib.jobs import JobServer, open_server
 from buildlib.plan import BuildSpec
 from buildlib.process import Processes
+from buildlib.rust.crates import Crates
+from buildlib.rust.lock import Lock
+from buildlib.rust.workspace import CargoWorkspace
+from buildlib.variant import Variant
 
 
 class Workspace:
@@ -37,7 +41,11 @@ class Workspace:
         self.notify: Callable[[str, str], None] = lambda _what, _text: None
         # Why a spec could not be built in this run, by its name; what comes after the build is then skipped as well.
         self.unavailable: dict[str, str] = {}
+        # Of every kernel with components in Rust, whether it is built in this run or not.
+        self.crates: tuple[Crates, ...] = ()
         self._inputs: dict[tuple[str, ...], Inputs] = {}
+        self._cargo: dict[Path, CargoWorkspace] = {}
+        self._cargo_lock = threading.Lock()
 
     @property
     def cache(self) -> FileCache:
@@ -61,7 +69,11 @@ class Workspace:
 
     def artifact(self, spec: BuildSpec) -> Path:
         """The folder of a spec's artifact: `build/kernels/<kernel>/build/<variant>`."""
-        return self.artifacts(spec.kernel) / "build" / variants.name(spec.variant)
+        return self.variant(spec.kernel.key, spec.variant)
+
+    def variant(self, kernel: str, variant: Variant) -> Path:
+        """The folder where the artifact of a kernel's variant is, or would be."""
+        return self.build / "kernels" / kernel / "build" / variants.name(variant)
 
     def artifacts(self, kernel: Kernel) -> Path:
         """The folder that the `kernels` client loads a kernel from."""
@@ -85,13 +97,43 @@ class Workspace:
             self._inputs[key] = find(spec, self.cache)
         return self._inputs[key]
 
+    @cached_property
+    def shared_cargo(self) -> CargoWorkspace:
+        """The Cargo workspace of all kernels that bring none."""
+        members = [crates for crates in self.crates if crates.own is None]
+        log = self.build / "logs" / "cargo.log"
+        return CargoWorkspace(self.build / "cargo", members, self.root / "Cargo.lock", log, self)
+
+    def cargo(self, spec: BuildSpec) -> CargoWorkspace:
+        """The Cargo workspace that a spec's crates are built in."""
+        with self._cargo_lock:
+            if spec.crates is None or spec.crates.own is None:
+                return self.shared_cargo
+            folder = self.work(spec) / "cargo"
+            if folder not in self._cargo:
+                pins = spec.crates.kernel / spec.crates.own / "Cargo.lock"
+                self._cargo[folder] = CargoWorkspace(folder, [spec.crates], pins, self.log("build", spec), self)
+            return self._cargo[folder]
+
+    @cached_property
+    def _pins(self) -> Lock:
+        """The repository's Cargo.lock as it was when this run first needed it."""
+        pins = self.root / "Cargo.lock"
+        return Lock.parse(pins.read_bytes() if pins.exists() else b"", self.shown(pins))
+
+    def pins(self, spec: BuildSpec) -> dict[str, str]:
+        """By path, as inputs are: a digest of what the repository's Cargo.lock pins for a spec."""
+        if spec.crates is None or spec.crates.own is not None:
+            return {}
+        return {"../../Cargo.lock": self._pins.digest(name for each in spec.crates.crates for name in each.requires)}
+
     def digest(self, spec: BuildSpec) -> str:
         """The digest of a spec with the files as they are now."""
         hashes = {}
         for path in self.inputs(spec).all:
             info = self.cache.get(f"{spec.kernel.folder}/{path}")
             hashes[path] = info.sha256 if info else "missing"
-        return spec_digest(spec, hashes)
+        return spec_digest(spec, hashes | self.pins(spec))
 
     @cached_property
     def changed_kernels(self) -> frozenset[str] | None:

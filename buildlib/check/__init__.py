@@ -1,78 +1,47 @@
-"""Stage 7: an artifact → a report of what is wrong with it. One module for each check."""
+"""Stage 7: an artifact → a report of what is wrong with it. One module for each check; suite.py makes them all.
+
+Here is what the tasks call. The checks are imported when the first of them is made: every command loads the tasks.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
-import msgspec
-
-from buildlib import package
-from buildlib import variant as variants
-from buildlib.check import images, layout, load, runtime_name
-from buildlib.check.finding import Finding
-from buildlib.errors import CheckError
-from buildlib.files import write
-from buildlib.package import Artifact
+from buildlib.config.model import Kernel
 from buildlib.plan import BuildSpec
 from buildlib.workspace import Workspace
 
 
-class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All findings about one artifact; `artifact` is the digest of its metadata.json, which covers its files."""
-
-    kernel: str
-    variant: str
-    artifact: str
-    findings: tuple[Finding, ...]
-
-
-def up_to_date(spec: BuildSpec, workspace: Workspace) -> bool:
-    """Whether the artifact, as it is now, has passed its checks."""
-    folder = workspace.artifact(spec)
-    try:
-        report = msgspec.json.decode(workspace.report("check", spec).read_bytes(), type=CheckReport)
-    except (OSError, msgspec.DecodeError):
-        return False
-    metadata = package.read(folder)
-    return (
-        not report.findings
-        and metadata is not None
-        and report.artifact == _identity(folder)
-        and not package.damage(folder, metadata, workspace.cache)
-    )
-
-
-def check(spec: BuildSpec, workspace: Workspace) -> CheckReport:
-    """Run every check on a spec's artifact and write the report.
+def check(spec: BuildSpec, workspace: Workspace) -> str:
+    """Run every check on a spec's artifact and write the report; what to say of an artifact that passed.
 
     Raises:
         CheckError: something was found; the message holds all findings.
+        ToolchainError: checks.toml or platforms.toml cannot be used.
     """
-    folder = workspace.artifact(spec)
-    metadata = package.read(folder)
-    shown = workspace.shown(folder)
-    if metadata is None:
-        raise CheckError(f"{shown}: no artifact that can be read; build it first, 'doit build:{spec.name}'")
-    artifact = Artifact(folder=folder, metadata=metadata)
-    workspace.cache.forget(folder)
-    findings = [
-        *layout.check(spec, artifact, workspace.cache),
-        *runtime_name.check(artifact),
-        *images.check(spec, artifact, workspace),
-        *load.check(spec, artifact, workspace),
-    ]
-    report = CheckReport(
-        kernel=spec.kernel.key,
-        variant=variants.name(spec.variant),
-        artifact=_identity(folder),
-        findings=tuple(findings),
-    )
-    write(workspace.report("check", spec), msgspec.json.format(msgspec.json.encode(report)) + b"\n")
-    if findings:
-        raise CheckError("\n".join(f"{shown}/{finding.where}: {finding.message}" for finding in findings))
-    return report
+    from buildlib.check import suite  # noqa: PLC0415
+
+    return suite.check(spec, workspace)
 
 
-def _identity(folder: Path) -> str:
-    return hashlib.sha256((folder / package.METADATA).read_bytes()).hexdigest()
+def up_to_date(spec: BuildSpec, workspace: Workspace) -> bool:
+    """Whether the artifact, as it is now, has passed the checks, as they are now."""
+    from buildlib.check import suite  # noqa: PLC0415
+
+    return suite.up_to_date(spec, workspace)
+
+
+def check_build_toml(kernel: Kernel, workspace: Workspace) -> str:
+    """Look over a kernel's build.toml and write the report; what to say of one that has no error.
+
+    Raises:
+        CheckError: a finding is an error; the message holds all findings.
+    """
+    from buildlib.check import build_toml  # noqa: PLC0415
+
+    return build_toml.check(kernel, workspace)
+
+
+def build_toml_is_up_to_date(kernel: Kernel, workspace: Workspace) -> bool:
+    """Whether a build.toml, as it is now, was looked over by the rules as they are now, and nothing was found."""
+    from buildlib.check import build_toml  # noqa: PLC0415
+
+    return build_toml.up_to_date(kernel, workspace)

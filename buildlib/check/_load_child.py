@@ -8,7 +8,7 @@ def main(artifact: Path, extension_id: str, root: Path) -> None:
     # An editable install of the builder puts the checkout on the path; a user's machine has none.
     sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != root]
     # Only now: the path above decides what is found.
-    from kernels import get_kernel, get_local_kernel  # type: ignore[attr-defined]  # noqa: PLC0415
+    from kernels import get_kernel, get_local_kernel  # noqa: PLC0415
 
     by_path = get_local_kernel(artifact)
     by_name = get_kernel("kernelyard/check", version=1)

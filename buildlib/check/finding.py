@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from buildlib.errors import Severity
+
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing wrong with an artifact: the check that found it, a path within the artifact, and *what; what to do*."""
@@ -11,3 +13,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     check: str
     where: str
     message: str
+    severity: Severity = Severity.ERROR
+
+
+class NotChecked(msgspec.Struct, frozen=True, kw_only=True):
+    """A check, or a part of one, that does not apply to an artifact or could not be made, and why."""
+
+    check: str
+    reason: str
+
+
+Outcome = Finding | NotChecked

@@ -9,11 +9,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from buildlib import environment, package, process, provision
-from buildlib.check.finding import Finding
+from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.subject import Subject
 from buildlib.cuda import Cuda
 from buildlib.errors import ToolchainError
-from buildlib.package import Artifact
-from buildlib.plan import BuildSpec
 from buildlib.workspace import Workspace
 
 _STEP = re.compile(
@@ -29,21 +28,22 @@ _STEP = re.compile(
 Images = dict[str, frozenset[str]]
 
 
-def check(spec: BuildSpec, artifact: Artifact, workspace: Workspace) -> Iterator[Finding]:
+def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
     """Yield a finding for each difference between the images of the kernels and what is declared.
 
     Raises:
         UnavailableError: cuobjdump cannot be provisioned now.
         ToolchainError: cuobjdump cannot be provisioned, or cannot read a library.
     """
-    toolkit = spec.toolchain.cuda if spec.toolchain else None
+    toolchain = subject.spec.toolchain
+    toolkit = toolchain.cuda if toolchain else None
     if toolkit is None:
+        yield NotChecked(check="images", reason="nothing is compiled with CUDA")
         return
     images: Images = {}
-    for path in artifact.metadata.digest.files:
-        if path.endswith(".so"):
-            images |= read(_dump(str(artifact.folder / path), toolkit, workspace))
-    for problem in problems(images, artifact.metadata.backend.archs or (), spec.archs):
+    for library in subject.libraries:
+        images |= read(_dump(str(subject.artifact.folder / library.path), toolkit, workspace))
+    for problem in problems(images, subject.artifact.metadata.backend.archs or (), subject.spec.archs):
         yield Finding(check="images", where=package.METADATA, message=f"{problem}; build the kernel again")
 
 

@@ -1,41 +1,34 @@
-"""The files of an artifact: those that the client needs, and none that metadata.json does not know."""
+"""The files of an artifact: those that the client needs to load it, where it looks for them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from buildlib import package
-from buildlib import variant as variants
-from buildlib.check.finding import Finding
-from buildlib.files import FileCache
-from buildlib.package import Artifact
+from buildlib.check.finding import Finding, Outcome
+from buildlib.check.subject import Subject
 from buildlib.plan import BuildSpec
 from buildlib.variant import TvmFfiVariant
 
 
-def check(spec: BuildSpec, artifact: Artifact, cache: FileCache) -> Iterator[Finding]:
-    """Yield a finding for each missing, altered or unknown file, and for metadata of another kernel or variant."""
-    for problem in package.damage(artifact.folder, artifact.metadata, cache):
-        where, _, what = problem.partition(": ")
-        yield _finding(where, f"{what}; build the kernel again")
-    metadata = artifact.metadata
-    for path in ("__init__.py", "_ops.py", *_extension(spec, metadata.id)):
-        if path not in metadata.digest.files:
+def check(subject: Subject) -> Iterator[Outcome]:
+    """Yield a finding for each file that is missing, and for a package that would be loaded in place of the kernel."""
+    files = subject.artifact.metadata.digest.files
+    library = extension(subject.spec, subject.artifact.metadata.id)
+    for path in ("__init__.py", "_ops.py", *([library] if library else [])):
+        if path not in files:
             yield _finding(path, "missing, and the client cannot load the kernel without it; build the kernel again")
-    module = spec.kernel.general.module
-    if f"{module}/__init__.py" in metadata.digest.files:
+    module = subject.spec.kernel.general.module
+    if f"{module}/__init__.py" in files:
         yield _finding(
             module, "a package of the kernel's own name inside it; the client would load that one. Rename it"
         )
-    expected = (spec.kernel.general.name, spec.kernel.general.version, str(variants.backend(spec.variant)))
-    if (metadata.name, metadata.version, metadata.backend.type) != expected:
-        yield _finding(package.METADATA, f"describes {metadata.name} {metadata.version}; build the kernel again")
 
 
-def _extension(spec: BuildSpec, extension_id: str) -> tuple[str, ...]:
+def extension(spec: BuildSpec, extension_id: str) -> str | None:
+    """The name of the library that an artifact is loaded by, or None where nothing is compiled."""
     if spec.toolchain is None:
-        return ()
-    return (extension_id + (".so" if isinstance(spec.variant, TvmFfiVariant) else ".abi3.so"),)
+        return None
+    return extension_id + (".so" if isinstance(spec.variant, TvmFfiVariant) else ".abi3.so")
 
 
 def _finding(where: str, message: str) -> Finding:

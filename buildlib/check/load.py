@@ -9,22 +9,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildlib import environment, process
-from buildlib.check.finding import Finding
-from buildlib.package import Artifact
-from buildlib.plan import BuildSpec
+from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.subject import Subject
 from buildlib.workspace import Workspace
 
 _CHILD = Path(__file__).with_name("_load_child.py")
 
 
-def check(spec: BuildSpec, artifact: Artifact, workspace: Workspace) -> Iterator[Finding]:
-    """Yield a finding where the artifact cannot be loaded by path, and by repository id through LOCAL_KERNELS.
-
-    One for a torch that is not in this environment is not loaded.
-    """
-    if spec.toolchain and spec.toolchain.torch_elsewhere:
+def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
+    """Yield a finding where the artifact cannot be loaded by path, and by repository id through LOCAL_KERNELS."""
+    if subject.spec.toolchain and (torch := subject.spec.toolchain.torch_elsewhere):
+        yield NotChecked(check="load", reason=f"{torch} is not the torch of this environment")
         return
-    log = workspace.log("check", spec)
+    artifact = subject.artifact
+    log = workspace.log("check", subject.spec)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory(prefix="kernelyard-load-") as scratch:

@@ -6,16 +6,22 @@ import io
 import re
 from collections.abc import Iterator
 
-from buildlib.check.finding import Finding
-from buildlib.package import Artifact
+from buildlib import variant as variants
+from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.subject import Subject
+from buildlib.variant import Backend
 
 _NAME = re.compile(rb"libcudart\.so(?:\.\d+)+|cudart64_\d+\.dll")
 # Not where the loader's own names are: a library that is linked stands there, which is as it should be.
 _DATA = (".rodata", ".data")
 
 
-def check(artifact: Artifact) -> Iterator[Finding]:
+def check(subject: Subject) -> Iterator[Outcome]:
     """Yield a finding for each file in whose text or data the name stands."""
+    if variants.backend(subject.spec.variant) is not Backend.CUDA:
+        yield NotChecked(check="runtime-name", reason="not a CUDA variant")
+        return
+    artifact = subject.artifact
     for path in artifact.metadata.digest.files:
         if path.endswith((".py", ".so")):
             content = (artifact.folder / path).read_bytes()

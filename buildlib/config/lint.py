@@ -15,6 +15,7 @@ from buildlib.config.locate import KeyPath, Lines
 from buildlib.config.model import BACKENDS, Component, CppCuda, CppRocm, Kernel, RustCuda, Torch, TorchNoarch
 from buildlib.config.problems import Problem, Reading, did_you_mean, excerpt, listing
 from buildlib.config.values import as_table
+from buildlib.errors import Severity
 from buildlib.variant import Backend, Version
 
 # What the `kernels` package lets a kernel depend on, `kernels/python_depends.json`; for the backends that are not
@@ -33,12 +34,17 @@ _LAST_WITH_UNDERSCORES = 5
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something in a build.toml that its author should look at; `key` is the place in words."""
+    """Something in a build.toml that its author should look at; `key` is the place in words.
+
+    An error is what makes the client refuse a kernel, or what would leave out device code that was asked for without a
+    word.
+    """
 
     file: Path
     line: int
     key: str
     message: str
+    severity: Severity
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}: {self.key}: {self.message}"
@@ -47,19 +53,22 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def findings(kernel: Kernel, file: Path, content: str) -> tuple[Finding, ...]:
     """Look over a kernel that was loaded from a file with this content; the findings are in the file's order. Pure."""
     document = text.parse(file, content)
-    reading = Reading(cast("int", editions.edition_of(document)))
-    for look in (_license, _python_depends, _backends, _stable_abi, _bounds, _noarch):
-        look(kernel, reading)
-    _targets(kernel, document, reading)
-    _spelling(document, reading)
+    edition = cast("int", editions.edition_of(document))
+    errors, advice = Reading(edition), Reading(edition)
+    _python_depends(kernel, errors)
+    _targets(kernel, document, errors)
+    for look in (_license, _backends, _stable_abi, _bounds, _noarch):
+        look(kernel, advice)
+    _spelling(document, advice)
     lines = Lines(content)
-    found = [_finding(file, lines, problem) for problem in reading.problems]
+    found = [_finding(file, lines, problem, Severity.ERROR) for problem in errors.problems]
+    found += [_finding(file, lines, problem, Severity.ADVICE) for problem in advice.problems]
     return tuple(sorted(found, key=lambda finding: finding.line))
 
 
-def _finding(file: Path, lines: Lines, problem: Problem) -> Finding:
+def _finding(file: Path, lines: Lines, problem: Problem, severity: Severity) -> Finding:
     message = f"{problem.what}; {problem.todo}"
-    return Finding(file=file, line=lines.near(problem.path), key=problem.where, message=message)
+    return Finding(file=file, line=lines.near(problem.path), key=problem.where, message=message, severity=severity)
 
 
 def _license(kernel: Kernel, reading: Reading) -> None:

@@ -16,7 +16,19 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     result = yard.doit("list")
     assert result.status == 0
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
-    expected = {"build", "check", "test", "clean", "matrix", "migrate", "publish", "schema", "sign", "toolchain", "verify"}
+    expected = {
+        "build",
+        "check",
+        "test",
+        "clean",
+        "matrix",
+        "migrate",
+        "publish",
+        "schema",
+        "sign",
+        "toolchain",
+        "verify",
+    }
     assert expected == commands.keys()
     assert all(commands.values())
 

@@ -1,7 +1,8 @@
 """Projects that cannot be built, each with the message that says so.
 
 A case is a folder of tests/projects/bad: a checkout's `kernels/`, and `expected.txt` with a line for each message.
-The cases whose names start with `config-` are about one build.toml each, and are tested with the configuration.
+The cases whose names start with `config-` are about one build.toml each, and are tested with the configuration. Those
+that start with `check-` can be built: what is wrong with them the checks find, in tests/integration/test_checks.py.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from buildlib.workspace import Workspace
 from .factories import HOST, MATRIX
 
 _PROJECTS = Path(__file__).parents[1] / "projects" / "bad"
-_CASES = sorted(path.name for path in _PROJECTS.iterdir() if path.is_dir() and not path.name.startswith("config-"))
+_CASES = sorted(
+    path.name for path in _PROJECTS.iterdir() if path.is_dir() and not path.name.startswith(("config-", "check-"))
+)
 
 
 @pytest.mark.parametrize("case", _CASES)

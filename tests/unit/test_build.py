@@ -395,7 +395,7 @@ def test_an_edit_renders_nothing_again(
 ) -> None:
     build.build(made, workspace)
     rendered: list[str] = []
-    monkeypatch.setattr(render, "_render", lambda template, _: rendered.append(template))
+    monkeypatch.setattr(render, "text", lambda template, _: rendered.append(template))
     _edit(made, "csrc/relu.cpp", "edited")
     artifact = build.build(made, workspace)
     named = (workspace.work(made) / "gen/extension_name.h").read_text()

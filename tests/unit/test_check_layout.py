@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,16 +10,18 @@ import msgspec
 import pytest
 
 from buildlib import check, package
-from buildlib.check import CheckReport, layout, load
+from buildlib.check import digest, layout, metadata, subject, suite
 from buildlib.check.finding import Finding
+from buildlib.check.suite import CheckReport
 from buildlib.config.model import Kernel
-from buildlib.errors import CheckError
-from buildlib.files import FileCache
+from buildlib.errors import CheckError, Severity
+from buildlib.files import FileCache, listing
 from buildlib.package import Artifact
 from buildlib.plan import BuildSpec
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
+from .check.subjects import LIMITS, ROOT, messages
 from .factories import kernel, noarch, spec, tvm_ffi, write_files
 
 _ID = "_relu_cpu_01234567"
@@ -27,6 +30,7 @@ _ID = "_relu_cpu_01234567"
 def _artifact(made: BuildSpec, workspace: Workspace, *names: str) -> Artifact:
     extension = None
     if made.toolchain is not None:
+        # What its format is says another test.
         extension = write_files(workspace.work(made), {"extension.so": ""}) / "extension.so"
     return package.package(
         made,
@@ -41,8 +45,9 @@ def _artifact(made: BuildSpec, workspace: Workspace, *names: str) -> Artifact:
 
 
 def _found(made: BuildSpec, artifact: Artifact) -> dict[str, str]:
-    cache = FileCache(Path("/nowhere"))
-    return {finding.where: finding.message for finding in layout.check(made, artifact, cache)}
+    read = subject.read(made, artifact, LIMITS, FileCache(Path("/nowhere")))
+    said = [message for check in (digest.check, metadata.check, layout.check) for message in messages(check(read))]
+    return {where: message for where, _, message in (line.partition(": ") for line in said)}
 
 
 @pytest.mark.parametrize("made", [spec(kernel()), spec(tvm_ffi()), spec(noarch())], ids=["torch", "tvm-ffi", "noarch"])
@@ -76,6 +81,24 @@ def test_a_file_that_the_digest_does_not_know(workspace: Workspace) -> None:
     assert _found(made, artifact) == {"more.py": "not in the digest; build the kernel again"}
 
 
+def test_metadata_that_the_client_cannot_read(workspace: Workspace) -> None:
+    made = spec(noarch())
+    artifact = _artifact(made, workspace)
+    path = artifact.folder / "metadata.json"
+    path.write_text(path.read_text().replace('"relu"', '"Not a name"'))
+    said = _found(made, artifact)["metadata.json"]
+    assert said.startswith("the client cannot read it (")
+
+
+def test_the_client_has_the_last_word_on_the_digest(workspace: Workspace) -> None:
+    made = spec(noarch())
+    artifact = _artifact(made, workspace)
+    path = artifact.folder / "metadata.json"
+    # Base64 without its padding is the same number to one reader and another text to the other.
+    path.write_text(path.read_text().replace('="', '"'))
+    assert "the client does not accept the digest" in _found(made, artifact)["metadata.json"]
+
+
 def test_a_package_of_the_kernels_own_name_inside_of_it(workspace: Workspace) -> None:
     made = spec(noarch())
     artifact = _artifact(made, workspace, "__init__.py", "_ops.py", "relu/__init__.py")
@@ -83,14 +106,19 @@ def test_a_package_of_the_kernels_own_name_inside_of_it(workspace: Workspace) ->
 
 
 @pytest.mark.parametrize(
-    "other",
-    [noarch(name="gelu"), noarch(version=2), noarch(backends=(Backend.CUDA,))],
+    ("other", "wrong"),
+    [
+        (noarch(name="gelu"), "name is gelu, and not relu; build the kernel again"),
+        (noarch(version=2), "version is 2, and not 1; build the kernel again"),
+        (noarch(backends=(Backend.CUDA,)), "backend.type is cuda, and not cpu; build the kernel again"),
+    ],
     ids=["name", "version", "backend"],
 )
-def test_metadata_of_something_else(workspace: Workspace, other: Kernel) -> None:
+def test_metadata_of_something_else(workspace: Workspace, other: Kernel, wrong: str) -> None:
     made = spec(noarch())
     foreign = _artifact(spec(other), workspace)
-    assert list(_found(made, foreign)) == ["metadata.json"]
+    (said,) = _found(made, foreign).items()
+    assert said == ("metadata.json", wrong)
 
 
 # --- the report ---
@@ -99,7 +127,8 @@ def test_metadata_of_something_else(workspace: Workspace, other: Kernel) -> None
 @pytest.fixture
 def checked(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> BuildSpec:
     """A spec whose artifact has passed its checks; the real load is left out."""
-    monkeypatch.setattr(load, "check", lambda *_: iter(()))
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter(())})
+    shutil.copytree(ROOT / "toolchains", workspace.root / "toolchains")
     made = spec(noarch(folder=workspace.root / "kernels" / "relu"))
     _artifact(made, workspace)
     check.check(made, workspace)
@@ -109,6 +138,16 @@ def checked(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> BuildSpec:
 def test_a_report_is_written(workspace: Workspace, checked: BuildSpec) -> None:
     report = msgspec.json.decode(workspace.report("check", checked).read_bytes(), type=CheckReport)
     assert (report.kernel, report.variant, report.findings) == ("relu", "torch-cpu", ())
+    assert report.passed == ("digest", "metadata", "layout", "syntax", "imports", "ops", "load")
+    assert {left_out.check for left_out in report.not_checked} == set(suite.CHECKS) - set(report.passed)
+    assert all(left_out.reason for left_out in report.not_checked)
+
+
+def test_every_check_is_made() -> None:
+    # A module that yields findings and is not in the list would be a check that nobody makes.
+    folder = Path(check.__file__).parent
+    checks = {path for path in listing(folder) if "-> Iterator[Outcome]:" in (folder / path).read_text()}
+    assert {path.removesuffix(".py").replace("_", "-") for path in checks} - {"suite"} == set(suite.CHECKS)
 
 
 def test_what_has_passed_need_not_be_checked_again(workspace: Workspace, checked: BuildSpec) -> None:
@@ -121,6 +160,7 @@ _CHANGES: dict[str, Callable[[Workspace, BuildSpec], object]] = {
     "another artifact": lambda workspace, made: _artifact(made, workspace, "__init__.py", "_ops.py", "more.py"),
     "a file more": lambda workspace, made: write_files(workspace.artifact(made), {"more.py": ""}),
     "an altered file": lambda workspace, made: write_files(workspace.artifact(made), {"_ops.py": "altered"}),
+    "other rules": lambda workspace, _: write_files(workspace.root / "toolchains", {"checks.toml": "other"}),
     "no metadata": lambda workspace, made: (workspace.artifact(made) / "metadata.json").unlink(),
 }
 
@@ -128,7 +168,7 @@ _CHANGES: dict[str, Callable[[Workspace, BuildSpec], object]] = {
 @pytest.mark.parametrize("change", _CHANGES)
 def test_what_has_changed_since_is_checked_again(workspace: Workspace, checked: BuildSpec, change: str) -> None:
     _CHANGES[change](workspace, checked)
-    workspace.cache.forget(workspace.build)
+    workspace.cache.forget(workspace.root)
     assert not check.up_to_date(checked, workspace)
 
 
@@ -137,7 +177,7 @@ def test_findings_are_an_error_that_names_all_of_them_and_a_report(
 ) -> None:
     write_files(workspace.artifact(checked), {"more.py": ""})
     finding = Finding(check="load", where=".", message="cannot be loaded")
-    monkeypatch.setattr(load, "check", lambda *_: iter((finding,)))
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((finding,))})
     with pytest.raises(CheckError) as caught:
         check.check(checked, workspace)
     shown = "build/kernels/relu/build/torch-cpu"
@@ -148,11 +188,26 @@ def test_findings_are_an_error_that_names_all_of_them_and_a_report(
     assert len(msgspec.json.decode(workspace.report("check", checked).read_bytes(), type=CheckReport).findings) == 2
 
 
+def test_advice_is_reported_and_stops_nothing(
+    workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = Finding(check="load", where="a.py", message="slow; be quick", severity=Severity.ADVICE)
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((advice,))})
+    assert check.check(checked, workspace) == "7 checks passed, 11 do not apply, advice: load"
+    assert check.up_to_date(checked, workspace)
+    error = Finding(check="load", where="b.py", message="wrong")
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((advice, error))})
+    with pytest.raises(CheckError) as caught:
+        check.check(checked, workspace)
+    shown = "build/kernels/relu/build/torch-cpu"
+    assert str(caught.value).splitlines() == [f"{shown}/a.py: advice: slow; be quick", f"{shown}/b.py: wrong"]
+
+
 def test_what_has_findings_is_checked_again(
     workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finding = Finding(check="load", where=".", message="cannot be loaded")
-    monkeypatch.setattr(load, "check", lambda *_: iter((finding,)))
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((finding,))})
     with pytest.raises(CheckError):
         check.check(checked, workspace)
     assert not check.up_to_date(checked, workspace)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from buildlib import plan as planning
-from buildlib.config.model import BackendGeneral, CppXpu, Hub, Kernel, RustCpu, Torch
+from buildlib.config.model import BackendGeneral, CppXpu, Hub, Kernel, Torch
 from buildlib.matrix import Matrix
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.toolchain import Host
@@ -121,12 +121,6 @@ def test_no_declared_backend_is_lost_without_a_word(planned: Kernel, reason: str
             HOST,
             "no toolchain for cu130 on this machine",
         ),
-        (
-            kernel(None, RustCpu(name="relu", cargo_manifest="Cargo.toml")),
-            MATRIX,
-            HOST,
-            "Rust components are not built by this version",
-        ),
         (kernel(), Matrix(torch=(row("2.12"),)), HOST, "needs torch 2.12; this environment has 2.13.0+cpu"),
         (
             kernel(Torch(stable_abi={_CPU: Version(2, 12)})),
@@ -154,7 +148,6 @@ def test_no_declared_backend_is_lost_without_a_word(planned: Kernel, reason: str
         "platform",
         "unknown platform",
         "no toolchain",
-        "Rust",
         "other torch",
         "older torch",
         "other tvm-ffi",

@@ -34,7 +34,7 @@ _CPU, _CUDA = "torch213-cxx11-cpu-x86_64-linux", "torch213-cxx11-cu130-x86_64-li
 
 def _session(workspace: Workspace, *kernels: Kernel, broken: tuple[Failed, ...] = ()) -> Session:
     paths = discover(workspace.root)
-    return Session(workspace, HOST, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST))
+    return Session(workspace, HOST, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST), {})
 
 
 @pytest.fixture
@@ -73,14 +73,11 @@ def test_build_tasks(session: Session) -> None:
 
 @pytest.mark.parametrize("stage", ["check", "test"])
 def test_later_stages_have_a_task_for_each_spec_and_a_group_for_each_kernel(session: Session, stage: str) -> None:
-    assert sorted(_tasks(session, stage)) == [
-        stage,
-        f"{stage}:broken",
-        f"{stage}:geglu",
-        f"{stage}:geglu:torch-cpu",
-        f"{stage}:relu",
-        f"{stage}:relu:{_CPU}",
-    ]
+    # A build.toml is checked by itself.
+    expected = [f"check:{kernel}:build.toml" for kernel in ("geglu", "relu") if stage == "check"]
+    expected += [stage, f"{stage}:broken"]
+    expected += [f"{stage}:geglu", f"{stage}:geglu:torch-cpu", f"{stage}:relu", f"{stage}:relu:{_CPU}"]
+    assert sorted(_tasks(session, stage)) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +86,7 @@ def test_later_stages_have_a_task_for_each_spec_and_a_group_for_each_kernel(sess
         ("build", "relu", [f"build:relu:{_CPU}", f"build:relu:{_CUDA}"]),
         # What is skipped is skipped in the build; a later stage's group has it for its reason.
         ("test", "relu", [f"test:relu:{_CPU}", f"build:relu:{_CUDA}"]),
+        ("check", "relu", ["check:relu:build.toml", f"check:relu:{_CPU}", f"build:relu:{_CUDA}"]),
         ("check", "broken", ["build:broken"]),
     ],
 )

@@ -1,0 +1,193 @@
+"""cargo's part of a build: the Rust half of an extension as a static library; and the crates' own tests."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from buildlib import digest
+from buildlib import variant as variants
+from buildlib.errors import StepError
+from buildlib.files import write, write_if_changed
+from buildlib.plan import BuildSpec
+from buildlib.process import describe
+from buildlib.rust import archive
+from buildlib.rust.command import release_flags, remaps, run, rustflags, said
+from buildlib.rust.crates import Crates
+from buildlib.rust.toolchain import Rust
+from buildlib.rust.workspace import CargoWorkspace, extension_name
+from buildlib.toolchain import Toolchain
+from buildlib.workspace import Workspace
+
+# The last line about the tests of one program.
+_RESULT = re.compile(r"^test result: ok\. (\d+) passed; .* (\d+) ignored;", re.MULTILINE)
+
+
+class _Built(msgspec.Struct, frozen=True):
+    """What librust.a was built from, and the functions that its crates export."""
+
+    key: str
+    exports: tuple[str, ...]
+
+
+class _Message(msgspec.Struct):
+    """A line of what cargo answers."""
+
+    reason: str
+    manifest_path: str = ""
+    filenames: list[str] = []
+
+
+def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
+    """Make `librust.a` in a spec's work folder; SHA-256 by path of what it was made from.
+
+    Cargo runs only where these differ from the last time.
+
+    Raises:
+        StepError: a crate cannot be read, resolved or compiled.
+    """
+    crates, rust, toolchain = _parts(spec)
+    library = workspace.work(spec) / "librust.a"
+    record = workspace.work(spec) / "rust.json"
+    hashes = _hashes_now(spec, workspace)
+    if library.is_file() and _read(record).key == _key(spec, hashes):
+        return hashes
+    cargo = workspace.cargo(spec)
+    with cargo.lock:
+        hashes = cargo.use(crates, rust) | workspace.pins(spec)
+        record.unlink(missing_ok=True)
+        name = extension_name(crates.key, variants.backend(spec.variant))
+        exports = _compile(name, spec, cargo, toolchain, workspace)
+        made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
+        # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
+        write_if_changed(library, made.read_bytes())
+        write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
+    return hashes
+
+
+def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
+    """Check that a linked extension offers every function that its crates export.
+
+    Raises:
+        StepError: it lacks one, or there is none.
+    """
+    wanted = set(_read(workspace.work(spec) / "rust.json").exports)
+    source = workspace.shown(spec.kernel.folder)
+    if not wanted:
+        raise StepError(
+            f"{source}: its crates export no function; export one with kernelyard_rs::export! or tvm-ffi's macro"
+        )
+    if lost := sorted(wanted - archive.dynamic_symbols(library)):
+        raise StepError(
+            f"{source}: the linked extension lacks {', '.join(lost)}; this is a fault of the build, report it"
+        )
+
+
+def test(spec: BuildSpec, names: Sequence[str], log: Path, workspace: Workspace) -> tuple[int, int]:
+    """Run the tests of some of a spec's crates with `cargo test`; how many passed, and how many were ignored.
+
+    Raises:
+        StepError: a test failed or was not compiled.
+    """
+    crates, rust, toolchain = _parts(spec)
+    cargo = workspace.cargo(spec)
+    since = log.stat().st_size if log.exists() else 0
+    parts = [part for parts in crates.extensions.values() for part in parts if part.crate.name in names]
+    features = [f"{part.crate.name}/{feature}" for part in parts for feature in part.features]
+    argv = (
+        rust.cargo, "test", "--locked", f"--target-dir={cargo.target}", *(f"--package={name}" for name in names),
+        *((f"--features={','.join(features)}",) if features else ()),
+    )  # fmt: skip
+    # Tests are programs of their own, which nobody loads libtvm_ffi for.
+    found = [f"-Clink-arg=-Wl,-rpath,{Path(path).parent}" for each in toolchain.libraries for path in each.libraries]
+    extra = rustflags(found, rust, toolchain.compiler.path) | {"CARGO_ENCODED_RUSTDOCFLAGS": "\x1f".join(found)}
+    with cargo.lock:
+        cargo.use(crates, rust)
+        status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
+    if status != 0:
+        shown = workspace.shown(log)
+        raise StepError(
+            f"cargo test of {', '.join(names)}: {describe(status)}; the whole log is {shown}\n{said(log, since)}"
+        )
+    counts = _RESULT.findall(said(log, since, lines=None))
+    return sum(int(passed) for passed, _ in counts), sum(int(ignored) for _, ignored in counts)
+
+
+def _compile(
+    name: str, spec: BuildSpec, cargo: CargoWorkspace, toolchain: Toolchain, workspace: Workspace
+) -> tuple[str, ...]:
+    """Build one extension's crate; the functions that its crates export.
+
+    Each extension is a run of cargo's of its own: in one run for several, the features that one asks of a shared
+    crate would reach the others, and their bytes would depend on who was built with them.
+    """
+    crates, rust, _ = _parts(spec)
+    log = workspace.log("build", spec)
+    before = log.stat().st_size if log.exists() else 0
+    answer = workspace.work(spec) / "cargo.json"
+    answer.parent.mkdir(parents=True, exist_ok=True)
+    argv = (
+        rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={cargo.target}",
+        "--message-format=json-render-diagnostics", *release_flags(),
+    )  # fmt: skip
+    extra = rustflags(remaps(cargo.folder, workspace), rust, toolchain.compiler.path)
+    status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra, answer)
+    if status != 0:
+        source = workspace.shown(spec.kernel.folder)
+        raise StepError(
+            f"{source}: cargo for {spec.name.partition(':')[2]} failed ({describe(status)}); "
+            f"the whole log is {workspace.shown(log)}\n{said(log, before)}"
+        )
+    manifests = {os.path.normpath(cargo.folder / "kernels" / crates.key / each.manifest) for each in crates.crates}
+    libraries = [
+        Path(path)
+        for message in _messages(answer)
+        if message.reason == "compiler-artifact" and message.manifest_path in manifests
+        for path in message.filenames
+        if path.endswith(".rlib")
+    ]
+    symbols = {symbol for library in libraries for symbol in archive.symbols(library)}
+    return tuple(sorted(symbol for symbol in symbols if symbol.startswith("__tvm_ffi_")))
+
+
+def _messages(answer: Path) -> Iterator[_Message]:
+    for line in answer.read_bytes().splitlines():
+        with contextlib.suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=_Message)
+
+
+def _hashes_now(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
+    hashes = {}
+    for path in workspace.inputs(spec).crates:
+        info = workspace.cache.get(f"{spec.kernel.folder}/{path}")
+        hashes[path] = info.sha256 if info else "missing"
+    return hashes | workspace.pins(spec)
+
+
+def _key(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
+    """A digest of all that decides about librust.a."""
+    crates, rust, _ = _parts(spec)
+    parts = [(part.crate.name, part.features) for part in crates.extensions[variants.backend(spec.variant)]]
+    covered = [rust.identity, parts, tuple(release_flags()), digest.builder_identity("rust"), sorted(hashes.items())]
+    return hashlib.sha256(json.dumps(covered).encode()).hexdigest()
+
+
+def _read(record: Path) -> _Built:
+    try:
+        return msgspec.json.decode(record.read_bytes(), type=_Built)
+    except (OSError, msgspec.DecodeError):
+        return _Built("", ())
+
+
+def _parts(spec: BuildSpec) -> tuple[Crates, Rust, Toolchain]:
+    assert spec.crates is not None
+    assert spec.toolchain is not None
+    assert spec.toolchain.rust is not None
+    return spec.crates, spec.toolchain.rust, spec.toolchain

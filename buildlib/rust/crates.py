@@ -1,0 +1,214 @@
+"""A kernel → its crates, loaded together with build.toml. Reads manifests and runs nothing."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from buildlib.config.model import BACKENDS, Kernel, RustCpu, RustCuda, TvmFfi
+from buildlib.errors import ConfigError
+from buildlib.rust import manifest
+from buildlib.rust.manifest import Crate, Document
+from buildlib.variant import Backend
+
+# The folder beside the kernels with the crates that they share.
+SHARED = "_rust"
+_CHANNEL = re.compile(r"[\w.-]+")
+_TOOLCHAIN_FILES = ("rust-toolchain.toml", "rust-toolchain")
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What one or more components of an extension are made of: a crate, with the features that they ask for."""
+
+    crate: Crate
+    features: tuple[str, ...] = ()
+
+
+class Crates(msgspec.Struct, frozen=True, kw_only=True):
+    """The Rust half of a kernel, whose folder is `kernel`; `src` is what its components list in build.toml.
+
+    `own` is the root folder, relative to the kernel's, of a Cargo workspace that the kernel brings with its Cargo.lock;
+    None for a kernel in the workspace that all share. `channel` is what its rust-toolchain.toml asks for, or empty.
+    """
+
+    kernel: Path
+    crates: tuple[Crate, ...]
+    extensions: dict[Backend, tuple[Part, ...]]
+    src: tuple[str, ...] = ()
+    own: str | None = None
+    channel: str = ""
+
+    @property
+    def key(self) -> str:
+        """The name of the kernel's folder."""
+        return self.kernel.name
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The folders, relative to the kernel's, of the crates that it shares with others."""
+        return tuple(crate.folder for crate in self.crates if crate.is_shared)
+
+
+def load(kernel: Kernel) -> Crates | None:
+    """The crates of a kernel's Rust components and all that they reach by path; None where it has no such component.
+
+    Raises:
+        ConfigError: a manifest, or what build.toml says about it, is wrong; the message names the file.
+    """
+    components = [component for component in kernel.components if isinstance(component, RustCpu | RustCuda)]
+    if not components:
+        return None
+    shown = f"kernels/{kernel.key}"
+    if not isinstance(kernel.framework, TvmFfi):
+        where = f"[kernel.{components[0].name}] language"
+        raise ConfigError(f"{shown}/build.toml: {where}: Rust needs the framework [tvm-ffi]; use it instead")
+    reading = _Reading(kernel.folder, shown)
+    folders = [posixpath.dirname(component.cargo_manifest) for component in components]
+    own = _own_root(kernel.folder, folders, shown)
+    crates = tuple(reading.reach(folders, own=own))
+    by_folder = {crate.folder: crate for crate in crates}
+    extensions: dict[Backend, dict[str, Part]] = {}
+    for component, folder in zip(components, folders, strict=True):
+        parts = extensions.setdefault(BACKENDS[type(component)], {})
+        # Two components of one crate are one dependency, with the features of both.
+        features = parts[folder].features if folder in parts else ()
+        features = tuple(dict.fromkeys((*features, *component.features)))
+        parts[folder] = Part(crate=by_folder[folder], features=features)
+    return Crates(
+        kernel=kernel.folder,
+        crates=crates,
+        src=tuple(dict.fromkeys(path for component in components for path in component.src)),
+        extensions={backend: tuple(parts.values()) for backend, parts in extensions.items()},
+        own=own,
+        channel=_channel(kernel.folder, folders, shown),
+    )
+
+
+def load_all(kernels: Iterable[Kernel]) -> tuple[dict[str, Crates], dict[str, str]]:
+    """By the kernel's key: the crates of each kernel that is in Rust, and what is wrong with those of the others."""
+    loaded, wrong = {}, {}
+    for kernel in kernels:
+        try:
+            if found := load(kernel):
+                loaded[kernel.key] = found
+        except ConfigError as error:
+            wrong[kernel.key] = str(error)
+    wrong |= clashes(loaded.values())
+    return {key: crates for key, crates in loaded.items() if key not in wrong}, wrong
+
+
+def clashes(loaded: Iterable[Crates]) -> Iterator[tuple[str, str]]:
+    """Key and message for each kernel in the shared workspace with a crate of a name that another crate there has."""
+    where: dict[str, dict[str, set[str]]] = {}
+    for crates in loaded:
+        for crate in crates.crates if crates.own is None else ():
+            path = posixpath.normpath(posixpath.join("kernels", crates.key, crate.manifest))
+            where.setdefault(crate.name, {}).setdefault(path, set()).add(crates.key)
+    for name, paths in where.items():
+        for path, keys in paths.items() if len(paths) > 1 else ():
+            others = ", ".join(other for other in paths if other != path)
+            message = f"{path}: [package] name: {name!r} is also the name of {others}; rename one"
+            # A crate that kernels share is not at fault: who has another of its name is.
+            if not path.startswith(f"kernels/{SHARED}/"):
+                yield from ((key, message) for key in sorted(keys))
+
+
+class _Reading:
+    """Reads the manifests of one kernel."""
+
+    def __init__(self, folder: Path, shown: str) -> None:
+        self._folder = folder
+        self._shown = shown
+
+    def reach(self, folders: list[str], *, own: str | None) -> Iterator[Crate]:
+        """The crates in `folders`, then those that they depend on by path, directly or not."""
+        waiting, seen = list(dict.fromkeys(folders)), set[str]()
+        if own is not None:
+            # What members of the kernel's own workspace take from its root.
+            waiting += self._beside(manifest.read(self._folder / own / "Cargo.toml", self._show(own)), own)
+        while waiting:
+            folder = waiting.pop(0)
+            if folder in seen:
+                continue
+            seen.add(folder)
+            shown = self._show(folder)
+            document = manifest.read(self._folder / folder / "Cargo.toml", shown)
+            crate = manifest.crate(document, folder, shown)
+            if folder in folders:
+                manifest.check_library(document, self._folder / folder, shown)
+            if own is None or folder.startswith("../"):
+                manifest.check_member(document, shown)
+            waiting += self._beside(document, folder)
+            yield crate
+
+    def _beside(self, document: Document, folder: str) -> Iterator[str]:
+        """The folders of the dependencies by path, each inside the kernel's folder or among the shared crates."""
+        shown = self._show(folder)
+        for name, path in manifest.path_dependencies(document):
+            beside = posixpath.normpath(posixpath.join(folder, path))
+            beside = "" if beside == "." else beside
+            is_shared = re.fullmatch(rf"\.\./{SHARED}/[^/]+", beside)
+            if path.startswith("/") or (beside.startswith("..") and not is_shared):
+                raise ConfigError(
+                    f"{shown}: dependency {name!r}: {path!r} is outside of the kernel's folder; "
+                    f"move the crate into it, or to kernels/{SHARED} where several kernels share it"
+                )
+            if not (self._folder / beside / "Cargo.toml").is_file():
+                raise ConfigError(f"{shown}: dependency {name!r}: there is no {path}/Cargo.toml; correct the path")
+            yield beside
+
+    def _show(self, folder: str) -> str:
+        return posixpath.normpath(posixpath.join(self._shown, folder, "Cargo.toml"))
+
+
+def _own_root(kernel: Path, folders: list[str], shown: str) -> str | None:
+    """The root of the workspace that a kernel brings: the nearest manifest above its crates with a Cargo.lock."""
+    roots = {_nearest(kernel, folder, _is_root) for folder in folders}
+    if len(roots) > 1:
+        raise ConfigError(f"{shown}: its Rust components are in several workspaces; make them members of one")
+    return roots.pop()
+
+
+def _is_root(folder: Path) -> bool:
+    return (folder / "Cargo.lock").is_file() and (folder / "Cargo.toml").is_file()
+
+
+def _channel(kernel: Path, folders: list[str], shown: str) -> str:
+    """The toolchain that a kernel asks for, by the file that rustup would find from its crates' folders."""
+    channels = set()
+    for folder in folders:
+        found = _nearest(kernel, folder, lambda above: _toolchain_file(above) is not None)
+        file = _toolchain_file(kernel / found) if found is not None else None
+        channels.add(_read_channel(file, f"{shown}/{file.relative_to(kernel).as_posix()}") if file else "")
+    if len(channels) > 1:
+        raise ConfigError(f"{shown}: its Rust components ask for several toolchains; keep one rust-toolchain.toml")
+    return channels.pop()
+
+
+def _toolchain_file(folder: Path) -> Path | None:
+    return next((folder / name for name in _TOOLCHAIN_FILES if (folder / name).is_file()), None)
+
+
+def _read_channel(path: Path, shown: str) -> str:
+    content = path.read_bytes()
+    bare = content.decode("utf-8", "replace").strip()
+    if path.suffix == "" and _CHANNEL.fullmatch(bare):
+        return bare
+    table = manifest.parse(content, shown).get("toolchain")
+    channel = table.get("channel") if isinstance(table, dict) else None
+    if not isinstance(channel, str) or not _CHANNEL.fullmatch(channel):
+        raise ConfigError(f'{shown}: [toolchain] channel: missing; name one, for instance channel = "1.95.0"')
+    return channel
+
+
+def _nearest(kernel: Path, folder: str, test: Callable[[Path], bool]) -> str | None:
+    """The nearest folder at or above `folder`, within the kernel's, that passes a test."""
+    while not test(kernel / folder):
+        if not folder:
+            return None
+        folder = posixpath.dirname(folder)
+    return folder

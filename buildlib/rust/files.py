@@ -1,0 +1,60 @@
+"""Which files of its crates a build reads. Nothing else is laid out for cargo, but what only tests are made of."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from buildlib.files import FileCache
+from buildlib.rust.crates import Crates
+
+# Cargo compiles these for `cargo test` and the like. They are laid out, as cargo misses those that a manifest names.
+_TARGETS_OF_TESTS = ("benches", "examples", "tests")
+
+
+class CrateFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Paths relative to the kernel's folder, sorted: what a build reads, and what only tests do."""
+
+    sources: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+
+
+def find(crates: Crates, cache: FileCache) -> CrateFiles:
+    """The files of a kernel's crates, from the folders' present content.
+
+    That is each crate's manifest, its `src` folder, any other Rust source, and what `src` in build.toml lists.
+    """
+    files = cache.listing(crates.kernel)
+    sources, tests = set(_listed(crates, files)), set[str]()
+    for folder in _folders(crates, files):
+        shared = folder.startswith("../")
+        inside = cache.listing(crates.kernel / folder) if shared else _below(files, folder)
+        for path in inside:
+            whole = posixpath.join(folder, path)
+            if path.partition("/")[0] in _TARGETS_OF_TESTS:
+                tests.add(whole)
+            elif path == "Cargo.toml" or path.startswith("src/") or path.endswith(".rs"):
+                sources.add(whole)
+    if crates.own is not None:
+        sources |= {posixpath.join(crates.own, name) for name in ("Cargo.toml", "Cargo.lock")}
+    return CrateFiles(sources=tuple(sorted(sources)), tests=tuple(sorted(tests - sources)))
+
+
+def _folders(crates: Crates, files: Iterable[str]) -> Iterator[str]:
+    """The folders of the crates that are reached, and of all members of a workspace that the kernel brings."""
+    yield from (crate.folder for crate in crates.crates)
+    if crates.own is not None:
+        yield from (posixpath.dirname(path) for path in files if posixpath.basename(path) == "Cargo.toml")
+
+
+def _below(files: Sequence[str], folder: str) -> Iterator[str]:
+    prefix = f"{folder}/" if folder else ""
+    return (path.removeprefix(prefix) for path in files if path.startswith(prefix))
+
+
+def _listed(crates: Crates, files: Sequence[str]) -> Iterator[str]:
+    """What `src` of the components lists: files, and all that is in folders."""
+    for listed in crates.src:
+        yield from (path for path in files if path == listed or path.startswith(f"{listed}/"))

@@ -1,0 +1,7 @@
+import kernels
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kernel():
+    return kernels.get_kernel("kernelyard/flash-attn2-rs", version=1, backend="cpu")

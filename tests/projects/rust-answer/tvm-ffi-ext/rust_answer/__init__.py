@@ -1,0 +1,9 @@
+from ._ops import ops
+
+
+def answer() -> int:
+    return ops.answer()
+
+
+def panics() -> None:
+    ops.panics()

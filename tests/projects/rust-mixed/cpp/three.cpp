@@ -1,0 +1,1 @@
+long long three() { return 300; }

@@ -1,0 +1,1 @@
+pub const UNIT: i64 = 1;
