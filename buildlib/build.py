@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from buildlib import environment, interface, package, portable, process, provenance, render
+from buildlib import environment, interface, nvcc_job, package, portable, process, provenance, provision, render
 from buildlib.digest import extension_id, spec_digest
-from buildlib.errors import StepError
+from buildlib.errors import StepError, UnavailableError
 from buildlib.files import inspect, write, write_if_changed
 from buildlib.inputs import package_folder
 from buildlib.interface import Interface
@@ -70,8 +71,11 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     """Make a spec's artifact.
 
     Raises:
+        UnavailableError: a toolchain cannot be provisioned now.
+        ToolchainError: a toolchain cannot be provisioned for a reason that the user can mend.
         StepError: a source cannot be read, or CMake, the compiler or the linker failed.
     """
+    _provision(spec, workspace)
     work = workspace.work(spec)
     log = workspace.log("build", spec)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +124,15 @@ def _interface(
     texts = (read(sources / path, workspace) for path in workspace.inputs(spec).sources)
     library = extension.read_bytes() if extension and isinstance(spec.variant, TvmFfiVariant) else None
     return interface.of(package_files, texts, library)
+
+
+def _provision(spec: BuildSpec, workspace: Workspace) -> None:
+    for locked in spec.toolchain.locked if spec.toolchain else ():
+        try:
+            provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
+        except UnavailableError as error:
+            workspace.unavailable[spec.name] = str(error)
+            raise
 
 
 def _dirt_is_gone(spec: BuildSpec, workspace: Workspace, metadata: Metadata) -> bool:
@@ -181,7 +194,7 @@ def _configure(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, *, c
     argv = (
         toolchain.cmake, "-G", "Ninja", "-S", "..", "-B", ".", "-DCMAKE_BUILD_TYPE=Release",
         f"-DCMAKE_MAKE_PROGRAM={toolchain.ninja}", f"-DCMAKE_CXX_COMPILER={toolchain.compiler.path}",
-        f"-DKERNELYARD_INCLUDES={includes}", f"-DKERNELYARD_LIBRARIES={libraries}", *stand_ins,
+        f"-DKERNELYARD_INCLUDES={includes}", f"-DKERNELYARD_LIBRARIES={libraries}", *stand_ins, *_nvcc(toolchain),
     )  # fmt: skip
     wanted = _Configured(argv=argv, toolchain=toolchain.identity)
     record = folder / "configured.json"
@@ -199,6 +212,14 @@ def _configure(spec: BuildSpec, toolchain: Toolchain, workspace: Workspace, *, c
     workspace.configured = True
 
 
+def _nvcc(toolchain: Toolchain) -> tuple[str, ...]:
+    """What tells a project of CUDA's compiler, and of what runs it within the budget of jobs."""
+    if toolchain.cuda is None:
+        return ()
+    job = (sys.executable, "-I", "-S", str(Path(nvcc_job.__file__)))
+    return f"-DKERNELYARD_NVCC={toolchain.cuda.root / 'bin/nvcc'}", f"-DKERNELYARD_NVCC_JOB={';'.join(job)}"
+
+
 def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...], extra: Mapping[str, str]) -> None:
     """Run one program of a build in the CMake folder.
 
@@ -214,7 +235,8 @@ def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...
         cwd=work / "cmake",
         env=environment.child(workspace.settings, **extra),
         log=log,
-        rename=(f"{work}/src", source),
+        # nvcc is given paths that are relative to the build folder.
+        rename={f"{work}/src": source, "../src/": f"{source}/"},
     )
     if status != 0:
         said = _message(log.read_bytes()[before:].decode("utf-8"))

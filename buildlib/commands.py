@@ -22,7 +22,9 @@ from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
 from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
+from doit.task import Task
 
+from buildlib import inventory
 from buildlib.chosen import Options
 from buildlib.errors import SelectionError
 from buildlib.rows import Row
@@ -48,6 +50,13 @@ _NO_PORTABLE = {
 }
 
 
+_CUDA_CAPABILITIES = {
+    "name": "cuda_capabilities",
+    "long": "cuda-capabilities",
+    "type": str,
+    "default": "",
+    "help": "compile CUDA code for these devices only, as in 9.0,12.0 or native; such an artifact cannot be published",
+}
 _BUILT = {
     "name": "built",
     "long": "built",
@@ -102,7 +111,7 @@ class OptionsAnywhere(DoitCmdBase):  # type: ignore[misc]
 class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
     """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
 
-    cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE, _BUILT, *SELECTING)
+    cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE, _CUDA_CAPABILITIES, _BUILT, *SELECTING)
     _selecting = Options()
 
     def parse_execute(self, in_args: list[str]) -> int:
@@ -118,6 +127,7 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
     def execute(self, params: dict[str, Any], args: list[str]) -> int:
         """Tell dodo.py, which is about to be loaded, what it must plan for."""
         set_var("portable", "no" if params["no_portable"] else get_var("portable", "yes"))
+        set_var("cuda_capabilities", str(params["cuda_capabilities"]) or get_var("cuda_capabilities", ""))
         set_var("built", "yes" if params["built"] else "no")
         self._selecting = Options(since=params["changed_since"], file=params["rows"], shard=params["shard"])
         return int(super().execute(params, args))
@@ -180,16 +190,41 @@ class List(DoitList):  # type: ignore[misc]
 
     @functools.wraps(DoitList._execute)
     def _execute(self, *args: object, **kwargs: object) -> int:
+        if not kwargs["subtasks"] and not kwargs["pos_args"]:
+            self.task_list: list[Task] = [task for task in self.task_list if ":" not in task.name]
         with reader_may_leave():
             super()._execute(*args, **kwargs)
             if not kwargs["pos_args"]:
                 # Imported here because those commands build on this module.
                 from buildlib import commands_ci, commands_publish  # noqa: PLC0415
 
-                for command in (Clean, *commands_ci.COMMANDS, *commands_publish.COMMANDS):
+                for command in (Clean, *commands_ci.COMMANDS, *commands_publish.COMMANDS, Toolchains):
                     self.outstream.write(f"{command.get_name():<10}{command.doc_purpose}\n")
         for failed in session_of(self).plan.failed:
             sys.stderr.write(f"ERROR: {failed.message}\n")
+        return 0
+
+
+class Toolchains(DoitCmdBase):  # type: ignore[misc]
+    """`doit toolchain`: what variants are built with. (`doit toolchain:<id>` is a task.)"""
+
+    doc_purpose = "List the compilers and libraries that are provisioned, or can be, and those of this machine"
+    doc_usage = ""
+    doc_description = "For each: its name, its state, its size in MB, and what it is."
+    cmd_options = ()
+
+    @classmethod
+    def get_name(cls) -> str:
+        return "toolchain"
+
+    def _execute(self) -> int:
+        session = session_of(self)
+        self.dep_manager.close()
+        rows = inventory.rows(session.host, session.workspace.settings)
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        with reader_may_leave():
+            for name, state, size, what in rows:
+                self.outstream.write(f"{name:<{widths[0]}}  {state:<{widths[1]}}  {size:>{widths[2]}}  {what}\n")
         return 0
 
 

@@ -61,6 +61,7 @@ def _covered(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder) -> di
             "framework": _framework(spec),
             "archs": archs(spec),
             "components": spec.components,
+            "capabilities": spec.archs,
             "variant": variants.name(spec.variant),
         },
         "sources": sorted(item for item in hashes.items() if not item[0].startswith("../")),
@@ -94,12 +95,13 @@ def _framework(spec: BuildSpec) -> Framework:
 
 
 def archs(spec: BuildSpec) -> tuple[str, ...]:
-    """The archs that a package without an extension declares for its backend, sorted as strings as upstream does."""
+    """The archs that an artifact declares for its backend, sorted as strings as upstream does."""
+    declared = {arch for of_component in spec.archs.values() for arch in of_component}
     framework = spec.kernel.framework
-    if not isinstance(framework, TorchNoarch):
-        return ()
-    of_backend = {Backend.CUDA: framework.cuda_capabilities, Backend.ROCM: framework.rocm_archs}
-    return tuple(sorted(set(of_backend.get(variants.backend(spec.variant), ()))))
+    if isinstance(framework, TorchNoarch):
+        of_backend = {Backend.CUDA: framework.cuda_capabilities, Backend.ROCM: framework.rocm_archs}
+        declared.update(of_backend.get(variants.backend(spec.variant), ()))
+    return tuple(sorted(declared))
 
 
 def extension_id(spec: BuildSpec, digest: str) -> str:

@@ -20,6 +20,15 @@ _PASSED = (
 _RUST = ("CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN")
 _RUST_PREFIXES = ("CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_")
 
+# What says how pip reaches an index; its other variables would change where packages go.
+_PIP = frozenset(
+    f"PIP_{name}"
+    for name in (
+        "CACHE_DIR", "CERT", "CLIENT_CERT", "CONFIG_FILE", "DEFAULT_TIMEOUT", "EXTRA_INDEX_URL", "FIND_LINKS",
+        "INDEX_URL", "KEYRING_PROVIDER", "NO_CACHE_DIR", "NO_INDEX", "PROXY", "TRUSTED_HOST",
+    )
+)  # fmt: skip
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What the user's environment asks for."""
@@ -28,14 +37,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cargo_home: Path = Path("~/.cargo")
     max_jobs: int | None = None
     cxx: str | None = None
+    cuda_home: Path | None = None
+    cutlass: Path | None = None
     on_ci: bool = False
+    # pip's own variables.
+    pip: dict[str, str] = {}
     passed: dict[str, str] = {}
     # For Rust's tools alone.
     rust: dict[str, str] = {}
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in `environ`: KERNELYARD_CACHE, MAX_JOBS, CXX, CI, and the places and registries of Rust's tools."""
+    """The settings in `environ`: the builder's, pip's, CUDA's, and the places and registries of Rust's tools."""
     home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
@@ -43,7 +56,10 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         cargo_home=Path(environ.get("CARGO_HOME") or os.path.join(os.path.expanduser("~"), ".cargo")),
         max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
         cxx=environ.get("CXX") or None,
+        cuda_home=Path(cuda) if (cuda := environ.get("CUDA_HOME")) else None,
+        cutlass=Path(root) if (root := environ.get("CUTLASS_SRC_DIR") or environ.get("CUTLASS_DIR")) else None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
+        pip={name: value for name, value in environ.items() if name in _PIP},
         passed={name: environ[name] for name in _PASSED if name in environ},
         rust={name: value for name, value in environ.items() if name in _RUST or name.startswith(_RUST_PREFIXES)},
     )

@@ -43,3 +43,7 @@ class Severity(enum.StrEnum):
 
     ERROR = "error"
     ADVICE = "advice"
+
+
+class UnavailableError(BuildError):
+    """Something cannot be made here and now through no fault of anybody's; what needs it is skipped, not failed."""

@@ -3,6 +3,9 @@
 The budget is a GNU make job server: a FIFO that holds one byte for each job. ninja (1.13 and later) and cargo take a
 byte for each job beyond their first; for that first one `slot` takes a byte on their behalf. So the sum over all
 tasks never exceeds the budget, however many of them doit runs at once.
+
+Each byte also stands for a share of the memory. A compiler that takes more than one share takes more than one byte; the
+compilers of CUDA do so by themselves, through nvcc_job.py.
 """
 
 from __future__ import annotations
@@ -18,12 +21,18 @@ from buildlib.environment import Settings
 # The peak of one compiler on a file that includes torch/all.h, in bytes.
 _MEMORY_OF_ONE_JOB = 1_500_000_000
 
+_CGROUP = Path("/sys/fs/cgroup")
+
 
 class JobServer:
-    """A budget of `total` jobs, shared through the environment that `environ` returns."""
+    """A budget of `total` jobs, shared through the environment that `environ` returns.
 
-    def __init__(self, total: int) -> None:
+    `memory` is what all of them may take together, in bytes; None where that is not known.
+    """
+
+    def __init__(self, total: int, memory: int | None = None) -> None:
         self.total = total
+        self._share = (memory or total * _MEMORY_OF_ONE_JOB) // total
         self._folder = tempfile.TemporaryDirectory(prefix="kernelyard-jobs-")
         self._path = Path(self._folder.name) / "fifo"
         os.mkfifo(self._path, 0o600)
@@ -42,14 +51,22 @@ class JobServer:
 
     def environ(self) -> dict[str, str]:
         """The variables by which ninja, make and cargo find the budget. No `-j` may be passed beside them."""
-        return {"MAKEFLAGS": f"-j{self.total} --jobserver-auth=fifo:{self._path}"}
+        return {
+            "MAKEFLAGS": f"-j{self.total} --jobserver-auth=fifo:{self._path}",
+            "KERNELYARD_JOBS": f"{self.total} {self._share} {self._path}",
+        }
 
     def close(self) -> None:
         os.close(self._fifo)
         self._folder.cleanup()
 
 
-def budget(settings: Settings, *, cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+def open_server(settings: Settings) -> JobServer:
+    """A job server for what this machine has to give."""
+    return JobServer(budget(settings), _free_memory(_CGROUP))
+
+
+def budget(settings: Settings, *, cgroup: Path = _CGROUP) -> int:
     """How many jobs may run at once: MAX_JOBS, else what the CPUs and the free memory allow, at least 1."""
     if settings.max_jobs is not None:
         return settings.max_jobs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from buildlib.errors import ConfigError
 from buildlib.plan import Failed, Plan
 from buildlib.rust import crates
 from buildlib.rust.crates import Crates
-from buildlib.rust.toolchain import Rust
+from buildlib.toolchain import Host
 
 # `test:<name>` for the builder's own tests; no kernel's folder may be called so.
 OWN_TESTS = ("unit", "integration", "crates")
@@ -60,7 +60,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     kernels: tuple[Kernel, ...]
     plan: Plan
     crates: dict[str, Crates]
-    rust: Mapping[str, Rust | str]
+    host: Host
 
 
 def planned(
@@ -70,9 +70,12 @@ def planned(
     settings: Settings,
     *,
     portable: bool,
+    devices: str = "",
     load_crates: Callable[[Iterable[Kernel]], tuple[dict[str, Crates], dict[str, str]]] = crates.load_all,
 ) -> Planned:
     """The plan for kernels, with the data files of a folder like toolchains/.
+
+    `devices` are the only ones that a developer wants CUDA code for, `9.0,12.0`; all, where none is named.
 
     Raises:
         ToolchainError: the data files about toolchains cannot be used.
@@ -81,5 +84,6 @@ def planned(
     failed = (*broken, *(Failed(kernel=key, message=message) for key, message in wrong.items()))
     kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
     host = toolchain.probe(settings, data, portable=portable, channels={each.channel for each in found.values()})
-    made = plan.plan(kernels, failed, matrix.load(data / "variants.toml"), host, found)
-    return Planned(kernels=kernels, plan=made, crates=found, rust=host.rust)
+    rows = matrix.load(data / "variants.toml")
+    made = plan.plan(kernels, failed, rows, host, found, narrow=toolchain.devices(devices, settings))
+    return Planned(kernels=kernels, plan=made, crates=found, host=host)

@@ -148,7 +148,10 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
         kernels_minver=_MINVER_KERNEL_DEPENDS if kernel_depends(spec) else _MINVER,
         backend=BackendInfo(type=variants.backend(spec.variant), archs=archs(spec) or None),
         kernelyard=Origin(
-            digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None, interface=interface
+            digest=digest,
+            toolchain=spec.toolchain.identity if spec.toolchain else None,
+            narrowed=(f"--cuda-capabilities {','.join(spec.narrowed)}",) if spec.narrowed else (),
+            interface=interface,
         ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
         digest=Digest(

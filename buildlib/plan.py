@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from buildlib import capability, choose
 from buildlib import variant as variants
-from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, Torch, TorchNoarch, TvmFfi
+from buildlib.config.model import BACKENDS, Component, CppCuda, Kernel, RustCuda, Torch, TorchNoarch, TvmFfi
+from buildlib.cuda import Cuda
 from buildlib.matrix import Matrix, Row
 from buildlib.rust.crates import Crates
-from buildlib.toolchain import Host, Library, Toolchain
-from buildlib.toolchain import Torch as HostTorch
+from buildlib.toolchain import Host, Toolchain
 from buildlib.variant import (
     Backend,
     Compute,
@@ -25,12 +26,20 @@ from buildlib.variant import (
 
 
 class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel × variant: all that a build needs. `toolchain` is None where nothing is compiled."""
+    """One kernel × variant: all that a build needs. `toolchain` is None where nothing is compiled.
+
+    `archs` are the CUDA capabilities that each component is compiled for, by its name, with those of the framework's
+    own sources under "". `dropped` are those that it asks for in vain. `narrowed` are the only devices that the
+    developer wants code for; such an artifact is not for others.
+    """
 
     kernel: Kernel
     variant: Variant
     components: tuple[Component, ...]
     toolchain: Toolchain | None
+    archs: dict[str, tuple[str, ...]] = {}
+    dropped: dict[str, tuple[str, ...]] = {}
+    narrowed: tuple[str, ...] = ()
     # Of the components in Rust; None where there is none.
     crates: Crates | None = None
 
@@ -38,6 +47,14 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """`<kernel>:<variant>`, the second half of the spec's task names."""
         return name(self)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its author should know although it is no fault."""
+        return tuple(
+            f"[kernel.{component}] is not compiled for {', '.join(values)}: this CUDA cannot, or another serves it"
+            for component, values in self.dropped.items()
+        )
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,10 +94,13 @@ def plan(
     matrix: Matrix,
     host: Host,
     crates: Mapping[str, Crates] | None = None,
+    *,
+    narrow: tuple[str, ...] = (),
 ) -> Plan:
     """Decide about every variant of every kernel.
 
-    `broken` are the kernels that could not be loaded, `crates` those of the kernels with components in Rust, by key.
+    `broken` are the kernels that could not be loaded, `crates` those of the kernels with components in Rust, by key,
+    and `narrow` the only CUDA devices to compile for, all where there are none.
     """
     clashes = tuple(_clashes(kernels))
     refused = {clash.kernel for clash in clashes}
@@ -88,7 +108,7 @@ def plan(
     for kernel in kernels:
         if kernel.key in refused:
             continue
-        for outcome in _variants(kernel, matrix, host, (crates or {}).get(kernel.key)):
+        for outcome in _variants(kernel, matrix, host, (crates or {}).get(kernel.key), narrow):
             match outcome:
                 case BuildSpec():
                     specs.append(outcome)
@@ -135,7 +155,9 @@ def _clashes(kernels: Sequence[Kernel]) -> Iterator[Failed]:
             )
 
 
-def _variants(kernel: Kernel, matrix: Matrix, host: Host, crates: Crates | None) -> Iterator[Entry]:
+def _variants(
+    kernel: Kernel, matrix: Matrix, host: Host, crates: Crates | None, narrow: tuple[str, ...]
+) -> Iterator[Entry]:
     compiled = {BACKENDS[type(component)] for component in kernel.components}
     found: list[tuple[Variant, Row]] = []
     match kernel.framework:
@@ -153,7 +175,7 @@ def _variants(kernel: Kernel, matrix: Matrix, host: Host, crates: Crates | None)
                 (TvmFfiVariant(tvm_ffi=row.version, compute=row.compute, platform=row.platform), row)
                 for row in _declared(kernel, matrix.tvm_ffi)
             ]
-    yield from (_compiled(kernel, variant, row, host, crates) for variant, row in found)
+    yield from (_compiled(kernel, variant, row, host, crates, narrow) for variant, row in found)
     planned = {row.compute.backend for _, row in found}
     # A backend for which a [torch] kernel has no component is served by its Python package alone, as upstream does.
     for backend in dict.fromkeys(kernel.general.backends):
@@ -201,32 +223,52 @@ def _rank(kernel: Kernel, row: Row) -> tuple[bool, Version]:
     return _out_of_bounds(kernel, row) is None, row.version
 
 
-def _compiled(kernel: Kernel, variant: Variant, row: Row, host: Host, crates: Crates | None) -> Entry:
+def _compiled(
+    kernel: Kernel, variant: Variant, row: Row, host: Host, crates: Crates | None, narrow: tuple[str, ...]
+) -> Entry:
     """The outcome for a variant with an extension."""
-    if reason := _out_of_bounds(kernel, row) or _unavailable(variant, row, host):
+    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
-    crates = crates if crates and row.compute.backend in crates.extensions else None
-    rust = host.rust[crates.channel] if crates else None
-    if isinstance(rust, str):
-        return Skipped(kernel=kernel.key, variant=variant, reason=rust)
-    library = _library(variant, host)
-    for part in (host.compiler, library):
-        if isinstance(part, str):
-            return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {part}")
-    assert not isinstance(host.compiler, str)
-    assert not isinstance(library, str)
-    # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
-    libraries = (library,) if isinstance(variant, TvmFfiVariant) else (library, host.python)
-    toolchain = Toolchain(
-        compiler=host.compiler,
-        libraries=libraries,
-        portability=host.portability,
-        rust=rust,
-        cmake=host.cmake,
-        ninja=host.ninja,
-    )
     components = _components(kernel, row.compute)
-    return BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=toolchain, crates=crates)
+    crates = crates if crates and row.compute.backend in crates.extensions else None
+    chosen = choose.toolchain(variant, row.compute, components, host, crates.channel if crates else None)
+    if isinstance(chosen, choose.Missing):
+        return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
+    if isinstance(chosen, str):
+        return Skipped(kernel=kernel.key, variant=variant, reason=chosen)
+    spec = BuildSpec(kernel=kernel, variant=variant, components=components, toolchain=chosen, crates=crates)
+    if chosen.cuda is None:
+        return spec
+    spec = msgspec.structs.replace(spec, narrowed=narrow)
+    choices = _archs(spec, chosen.cuda)
+    if isinstance(choices, str):
+        return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}/build.toml: {choices}")
+    return msgspec.structs.replace(
+        spec,
+        archs={name: choice.chosen for name, choice in choices.items()},
+        dropped={name: choice.dropped for name, choice in choices.items() if choice.dropped},
+    )
+
+
+def _archs(spec: BuildSpec, toolkit: Cuda) -> dict[str, capability.Choice] | str:
+    """The CUDA capabilities of each part that has any, or what is wrong with one."""
+    asked = {part.name: part.cuda_capabilities for part in spec.components if isinstance(part, CppCuda | RustCuda)}
+    framework = spec.kernel.framework
+    if isinstance(framework, Torch | TvmFfi) and any(path.endswith(".cu") for path in framework.src):
+        asked[""] = ()
+    choices = {}
+    for name, values in asked.items():
+        where = f"[kernel.{name}] cuda-capabilities"
+        if strange := capability.unknown(values):
+            return f"{where}: no version of CUDA compiles for {', '.join(map(repr, strange))}; remove or correct it"
+        choices[name] = capability.choose(values, toolkit.version, spec.narrowed)
+        if not choices[name].chosen:
+            narrowed = f" for {', '.join(spec.narrowed)}" if spec.narrowed else ""
+            return (
+                f"{where}: CUDA {toolkit.version} can compile none of {', '.join(values) or 'the default ones'}"
+                f"{narrowed}; add one that it can, or set cuda-minver"
+            )
+    return choices
 
 
 def _components(kernel: Kernel, compute: Compute) -> tuple[Component, ...]:
@@ -263,28 +305,16 @@ def _bounds(table: str, version: Version, minver: Version | None, maxver: Versio
     return None
 
 
-def _unavailable(variant: Variant, row: Row, host: Host) -> str | None:
-    """Why this machine, with this Python environment, cannot make a variant."""
+def _unavailable(kernel: Kernel, row: Row, host: Host) -> str | None:
+    """Why this machine cannot make what a row stands for, whatever the Python environment has."""
     if row.platform is not host.platform:
         return f"for {row.platform} machines; this one is {host.platform or 'of an unknown platform'}"
-    if row.compute.backend is not Backend.CPU:
+    if row.compute.backend is Backend.CUDA:
+        toolkit = host.cuda.get(row.compute.version) if row.compute.version else None
+        if not isinstance(toolkit, Cuda):
+            return toolkit or f"no toolchain for {row.compute} on this machine"
+    elif row.compute.backend is not Backend.CPU:
         return f"no toolchain for {row.compute} on this machine"
-    return _other_release(variant, host)
-
-
-def _other_release(variant: Variant, host: Host) -> str | None:
-    """Why the installed framework is not the one that a variant is for."""
-    match variant, host.torch, host.tvm_ffi:
-        case TorchVariant(torch=wanted), HostTorch(version=found), _ if Version.parse(found) != wanted:
-            return f"needs torch {wanted}; this environment has {found}"
-        case TorchStableAbiVariant(abi=wanted), HostTorch(version=found), _ if Version.parse(found) < wanted:
-            return f"needs torch {wanted} or newer; this environment has {found}"
-        case TvmFfiVariant(tvm_ffi=wanted), _, Library(version=found) if Version.parse(found) != wanted:
-            return f"needs tvm-ffi {wanted}; this environment has {found}"
+    if row.compute.backend is Backend.CUDA and any(isinstance(component, RustCuda) for component in kernel.components):
+        return "Rust components for CUDA are not built by this version"
     return None
-
-
-def _library(variant: Variant, host: Host) -> Library | str:
-    if isinstance(variant, TvmFfiVariant):
-        return host.tvm_ffi
-    return host.torch if isinstance(host.torch, str) else host.torch.library()

@@ -39,15 +39,15 @@ class Processes:
         cwd: Path,
         env: Mapping[str, str],
         log: Path,
-        rename: tuple[str, str] | None = None,
+        rename: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         answer: Path | None = None,
     ) -> int:
         """Run a program to its end and return its exit status, negative for a signal.
 
-        Its output is appended to `log`, decoded with replacement; where `rename` is given, its first string is
-        replaced by its second (a generated path by the one that the author knows). Where `answer` is given, the
-        standard output is meant for us, and goes to that file instead.
+        Its output is appended to `log`, decoded with replacement, and with the strings in `rename` replaced by
+        others (generated paths by those that the author knows). Where `answer` is given, the standard output is meant
+        for us, and goes to that file instead.
 
         Raises:
             StepError: the program cannot be started.
@@ -60,7 +60,9 @@ class Processes:
             with log.open("a", encoding="utf-8") as out:
                 for raw in said:
                     line = raw.decode("utf-8", "replace")
-                    out.write(line.replace(*rename) if rename else line)
+                    for generated, known in (rename or {}).items():
+                        line = line.replace(generated, known)
+                    out.write(line)
             status = process.wait()
         except BaseException:
             _kill(process, signal.SIGKILL)

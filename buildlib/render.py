@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from buildlib import capability
 from buildlib import variant as variants
-from buildlib.config.model import RustCpu, RustCuda, Torch, TvmFfi
+from buildlib.config.model import CppCuda, RustCpu, RustCuda, Torch, TvmFfi
 from buildlib.digest import TEMPLATES, family
 from buildlib.errors import PublishError, StepError
 from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
 from buildlib.plan import BuildSpec
-from buildlib.variant import TorchNoarchVariant, TorchStableAbiVariant, Version
+from buildlib.variant import Backend, TorchNoarchVariant, TorchStableAbiVariant, TorchVariant, Version
 
 if TYPE_CHECKING:
     import jinja2
@@ -35,6 +36,14 @@ _LIMITED_API = "0x03090000"
 _X86_FLAG = re.compile(r"-m(?:aes|amx|avx|bmi|f16c|fma|gfni|lzcnt|mmx|pclmul|popcnt|sha|sse|vaes|vpclmul)[\w.-]*")
 # torch's headers need C++20 from here on.
 _TORCH_CXX20 = Version(2, 12)
+# The first CUDA whose compiler knows the option -static-global-template-stub.
+_TEMPLATE_STUB = Version(12, 8)
+# The first CUDA whose front end was seen to take another path for the source; see the template.
+_SOURCE_PATH = Version(13, 0)
+# What nvcc takes for each capability that it compiles at a time, in bytes: of a source with torch's headers, and of one
+# with those of a stable ABI.
+_NVCC_WITH_TORCH, _NVCC = 2_800_000_000, 500_000_000
+_CXX_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cxx", ".c++"})
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +52,22 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     includes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    # The CUDA capabilities that a .cu file is compiled for.
+    archs: tuple[str, ...] = ()
+
+    @property
+    def object(self) -> str:
+        """Where a .cu file's object goes: each into a folder of its own, in which nvcc also has its temporary files."""
+        return f"cuda/{self.path}/object.o"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nvcc would hand the path on as it is: it takes some characters apart."""
+        return re.fullmatch(r"[\w./+-]+", self.path) is not None
+
+    @property
+    def gencode(self) -> tuple[str, ...]:
+        return tuple(flag for arch in self.archs for flag in capability.flags(arch))
 
 
 def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
@@ -58,7 +83,12 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
         # A target must have a source; an extension that is all Rust has none of its author's.
         "generated": ["extension.cpp"] if family(spec) == "torch" else [] if units else ["empty.cpp"],
         "rust": spec.crates is not None,
-        "units": units,
+        "units": [unit for unit in units if not unit.archs],
+        "cuda_units": [unit for unit in units if unit.archs],
+        "nvcc_options": _nvcc_options(spec),
+        "host_options": _host_options(spec),
+        "hides_path": _hides_path(spec),
+        "nvcc_memory": _NVCC_WITH_TORCH if isinstance(spec.variant, TorchVariant) else _NVCC,
     }
     rendered = {
         "CMakeLists.txt": text("common/CMakeLists.txt.j2", values),
@@ -109,6 +139,17 @@ def card(source: str | None, where: str, values: Mapping[str, object]) -> str:
         raise PublishError(f"{where}: {error.message}; a card may use {', '.join(sorted(values))}") from None
 
 
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The sources of one table of build.toml, `where`, and what they are compiled with."""
+
+    where: str
+    src: tuple[str, ...]
+    include: tuple[str, ...]
+    cxx_flags: tuple[str, ...]
+    cuda_flags: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+
+
 def _units(spec: BuildSpec, inputs: Inputs) -> list[Unit]:
     """The translation units in declared order.
 
@@ -116,30 +157,81 @@ def _units(spec: BuildSpec, inputs: Inputs) -> list[Unit]:
     """
     includes: dict[str, list[str]] = {}
     flags: dict[str, list[str]] = {}
-    for where, listed, include, cxx_flags in _groups(spec):
-        for path in dict.fromkeys(filter(is_compiled, listed)):
-            if posixpath.splitext(path)[1].lower() not in {".c", ".cc", ".cpp", ".cxx", ".c++"}:
+    archs: dict[str, set[str]] = {}
+    for group in _groups(spec):
+        for path in dict.fromkeys(filter(is_compiled, group.src)):
+            suffix = posixpath.splitext(path)[1].lower()
+            if suffix not in _CXX_SUFFIXES and not (suffix == ".cu" and group.archs):
                 raise StepError(
-                    f"kernels/{spec.kernel.key}/build.toml: {where} src: {path!r} is not a C or C++ source; "
+                    f"kernels/{spec.kernel.key}/build.toml: {group.where} src: {path!r} is not a C or C++ source; "
                     "list it in a component of its own backend"
                 )
             known = includes.setdefault(path, [])
-            known += (folder for folder in include if folder not in known)
-            # The flags are for C++; a C source takes none, as upstream.
-            flags.setdefault(path, []).extend(() if path.endswith(".c") else _for_platform(spec, cxx_flags))
+            known += (folder for folder in group.include if folder not in known)
+            # Each language has its flags; a C source takes none, as upstream.
+            of_language = {".c": (), ".cu": group.cuda_flags}.get(suffix, group.cxx_flags)
+            flags.setdefault(path, []).extend(_for_platform(spec, of_language))
+            archs.setdefault(path, set()).update(group.archs if suffix == ".cu" else ())
     return [
-        Unit(path=path, includes=tuple(includes[path]), options=(*_name_options(spec, path, inputs), *flags[path]))
+        Unit(
+            path=path,
+            includes=tuple(includes[path]),
+            options=(*_name_options(spec, path, inputs), *flags[path]),
+            archs=capability.in_order(archs[path]),
+        )
         for path in includes
     ]
 
 
-def _groups(spec: BuildSpec) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...], tuple[str, ...]]]:
+def _groups(spec: BuildSpec) -> Iterator[_Group]:
     framework = spec.kernel.framework
     if isinstance(framework, Torch | TvmFfi):
-        yield f"[{family(spec).replace('_', '-')}]", framework.src, framework.include, framework.cxx_flags
+        yield _Group(
+            where=f"[{family(spec).replace('_', '-')}]",
+            src=framework.src,
+            include=framework.include,
+            cxx_flags=framework.cxx_flags,
+            archs=spec.archs.get("", ()),
+        )
     for component in spec.components:
-        if not isinstance(component, RustCpu | RustCuda):
-            yield f"[kernel.{component.name}]", component.src, component.include, component.cxx_flags
+        if isinstance(component, RustCpu | RustCuda):
+            continue
+        yield _Group(
+            where=f"[kernel.{component.name}]",
+            src=component.src,
+            include=component.include,
+            cxx_flags=component.cxx_flags,
+            cuda_flags=_known_flags(spec, component) if isinstance(component, CppCuda) else (),
+            archs=spec.archs.get(component.name, ()),
+        )
+
+
+def _known_flags(spec: BuildSpec, component: CppCuda) -> tuple[str, ...]:
+    """A component's flags for nvcc, less one that older compilers refuse and that changes nothing for them."""
+    assert spec.toolchain is not None
+    assert spec.toolchain.cuda is not None
+    if spec.toolchain.cuda.version >= _TEMPLATE_STUB:
+        return component.cuda_flags
+    return tuple(flag for flag in component.cuda_flags if not flag.startswith("-static-global-template-stub"))
+
+
+def _nvcc_options(spec: BuildSpec) -> tuple[str, ...]:
+    """What torch compiles its own CUDA sources with, less the macros that take the operators of half away."""
+    return ("--expt-relaxed-constexpr", "-DENABLE_FP8") if family(spec) == "torch" else ()
+
+
+def _hides_path(spec: BuildSpec) -> bool:
+    """Whether the compiler is one that is known to accept another path of the source than its own."""
+    assert spec.toolchain is not None
+    return spec.toolchain.cuda is not None and spec.toolchain.cuda.version >= _SOURCE_PATH
+
+
+def _host_options(spec: BuildSpec) -> tuple[str, ...]:
+    """What nvcc hands to the host compiler; the same as for C++ sources."""
+    assert spec.toolchain is not None
+    options = ("-fPIC", f"-ffile-prefix-map=../src={spec.kernel.general.module}")
+    # clang neither has such symbols nor knows the option.
+    return (*options, "-fno-gnu-unique") if spec.toolchain.compiler.family == "gcc" else options
 
 
 def _for_platform(spec: BuildSpec, flags: tuple[str, ...]) -> Iterator[str]:
@@ -156,6 +248,8 @@ def _name_options(spec: BuildSpec, path: str, inputs: Inputs) -> tuple[str, ...]
 
 def _definitions(spec: BuildSpec) -> list[str]:
     definitions = [f"{variants.backend(spec.variant).upper()}_KERNEL"]
+    if family(spec) == "torch" and variants.backend(spec.variant) is Backend.CUDA:
+        definitions.append("USE_CUDA=1")
     if family(spec) == "torch":
         definitions.append(f"Py_LIMITED_API={_LIMITED_API}")
     if isinstance(spec.variant, TorchStableAbiVariant):

@@ -27,6 +27,7 @@ class Report:
         self._live = out.isatty()
         self._lock = threading.Lock()
         self._started: dict[str, float] = {}
+        self._notes: dict[str, str] = {}
         self._done: list[tuple[str, str]] = []
         self._fresh: list[str] = []
         self._failed: list[tuple[str, str]] = []
@@ -48,14 +49,24 @@ class Report:
             self.entries.append(Entry(name, "done" if tested else "not tested", summary, round(seconds, 2)))
             self._line(f"{'ok' if tested else '??':<6} {name}  {seconds:.1f} s{f'  {summary}' if summary else ''}")
 
+    def note(self, what: str, text: str) -> None:
+        """How far a long step has come, or no text at its end: on the live line; elsewhere only that it has begun."""
+        with self._lock:
+            if not self._live and text and what not in self._notes:
+                self._line(f"...    {what}  {text}")
+            self._notes[what] = text
+            self._show_live()
+
     def fresh(self, name: str) -> None:
         """A task that had nothing to do."""
         self._fresh.append(name)
         self.entries.append(Entry(name, "up to date"))
 
     def skip(self, name: str, reason: str) -> None:
-        self._skipped[name] = reason
-        self.entries.append(Entry(name, "skipped", reason))
+        with self._lock:
+            self._started.pop(name, None)
+            self._skipped[name] = reason
+            self.entries.append(Entry(name, "skipped", reason))
 
     def block(self, name: str, reason: str) -> None:
         """A task that could not run because of one that failed."""
@@ -97,6 +108,7 @@ class Report:
 
     def _show_live(self) -> None:
         if self._live:
-            running = ", ".join(self._started)
+            notes = (f"{what} {text}" for what, text in self._notes.items() if text)
+            running = ", ".join((*notes, *self._started))
             self._out.write(f"\r\x1b[K{running[:110]}")
             self._out.flush()

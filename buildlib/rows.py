@@ -41,6 +41,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: Status
     reason: str | None
     digest: str | None
+    notes: tuple[str, ...] = ()
     parts: dict[str, str] = {}
     changed: tuple[str, ...] = ()
     shard: int | None = None
@@ -111,5 +112,6 @@ def _row(entry: Entry, sources: Sources) -> Row:
         status=status,
         reason=reason,
         digest=digest,
+        notes=entry.notes if isinstance(entry, BuildSpec) else (),
         parts=parts,
     )

@@ -6,7 +6,7 @@ import errno
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +21,7 @@ from buildlib import (
     chosen,
     config,
     environment,
+    inventory,
     linting,
     loading,
     plan,
@@ -34,15 +35,15 @@ from buildlib.check import foreign
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
-from buildlib.errors import BuildError, ConfigError, ToolchainError
+from buildlib.errors import BuildError, ConfigError, ToolchainError, UnavailableError
 from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Plan
 from buildlib.reporter import Report
 from buildlib.rows import Row
-from buildlib.rust.toolchain import Rust
 from buildlib.rust.update import update
 from buildlib.testing import Outcome
+from buildlib.toolchain import Host
 from buildlib.workspace import Workspace
 
 TaskDict = dict[str, Any]
@@ -57,20 +58,20 @@ class Session:
     def __init__(
         self,
         workspace: Workspace,
+        host: Host,
         paths: tuple[Path, ...],
         kernels: tuple[Kernel, ...],
         planned: Plan,
-        rust: Mapping[str, Rust | str],
         *,
         built: bool = False,
     ) -> None:
         """`built` says that artifacts were built elsewhere, and are taken as they are."""
         self.workspace = workspace
+        self.host = host
         self.paths = paths
         self.kernels = kernels
         self.plan = planned
         self.built = built
-        self.rust = rust
 
     @classmethod
     def open(cls, root: Path) -> Session:
@@ -83,7 +84,14 @@ class Session:
         paths = discover(root)
         kernels, broken = loading.load(paths, root, config.load)
         try:
-            found = loading.planned(kernels, broken, root / "toolchains", settings, portable=_portable())
+            found = loading.planned(
+                kernels,
+                broken,
+                root / "toolchains",
+                settings,
+                portable=_portable(),
+                devices=str(get_var("cuda_capabilities") or ""),
+            )
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
@@ -91,7 +99,7 @@ class Session:
         workspace.crates = tuple(found.crates.values())
         built = get_var("built", "no") == "yes"
         planned = travel.built(found.plan, found.kernels, workspace) if built else found.plan
-        return cls(workspace, paths, found.kernels, planned, found.rust, built=built)
+        return cls(workspace, found.host, paths, found.kernels, planned, built=built)
 
     def rows(self) -> list[Row]:
         """The plan as rows."""
@@ -128,7 +136,7 @@ class Session:
         """DOIT_CONFIG. Threads, because all the work is in child processes."""
         return {
             "default_tasks": ["build"],
-            "reporter": type("Reporter", (Reporter,), {"record": self.record}),
+            "reporter": _reporter(self.workspace, self.record),
             "par_type": "thread",
             "num_process": budget(self.workspace.settings),
             "continue": True,
@@ -172,7 +180,7 @@ class Session:
             yield _task(name, "Say what it is that no spec makes.", foreign.check, folders, self.workspace)
         for spec in self.plan.specs:
             yield {
-                **_task(spec.name, f"Check the artifact {spec.name}.", check.check, spec, self.workspace),
+                **_task(spec.name, f"Check the artifact {spec.name}.", _if_built, spec, self.workspace, check.check),
                 "uptodate": [(check.up_to_date, [spec, self.workspace])],
                 "task_dep": [f"build:{spec.name}"],
             }
@@ -195,10 +203,18 @@ class Session:
         for spec in self.plan.specs:
             doc = f"Test the artifact {spec.name}."
             yield {
-                **_task(spec.name, doc, testing.run_kernel, spec, self.plan.specs, self.workspace),
+                **_task(spec.name, doc, _if_built, spec, self.workspace, testing.run_kernel, self.plan.specs),
                 "task_dep": [f"build:{spec.name}", *(f"build:{other}" for other in used[spec.kernel.key])],
             }
         yield from self._groups("test", "Test")
+
+    def toolchain_tasks(self) -> Iterator[TaskDict]:
+        """`toolchain:<id>` for each that can be provisioned; builds provision what they need by themselves."""
+        for name, locked in self.host.locked.items():
+            doc = f"Provision {name}, {locked.size / 1e6:.0f} MB to fetch."
+            made = _task(name, doc, inventory.provision_and_say, locked, self.workspace)
+            # No members of a group: doit would want a task `toolchain`, and that is a command.
+            yield {"basename": f"toolchain:{made.pop('name')}", **made}
 
     def migrate_tasks(self) -> Iterator[TaskDict]:
         """`migrate:<kernel>` for each build.toml, one that cannot be loaded included: an old edition is such a one."""
@@ -275,6 +291,8 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     """The action of every task: errors for the user become a message without a traceback."""
     try:
         result = function(*arguments)
+    except UnavailableError as error:
+        return {"skipped": str(error)}
     except BuildError as error:
         return TaskFailed(str(error))
     except OSError as error:
@@ -286,9 +304,16 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     return {}
 
 
+def _if_built(spec: BuildSpec, workspace: Workspace, function: Callable[..., object], *arguments: object) -> object:
+    """Call `function`, unless the artifact could not be made in this run: an older one is not what was asked about."""
+    if reason := workspace.unavailable.get(spec.name):
+        raise UnavailableError(reason)
+    return function(spec, *arguments, workspace)
+
+
 def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
     lost = {failed.kernel: failed.message for failed in session.plan.failed if failed.variant is None}
-    return _act(lambda: update(session.rust, lost, session.workspace, upgrade=upgrade))
+    return _act(lambda: update(session.host.rust, lost, session.workspace, upgrade=upgrade))
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
@@ -327,13 +352,13 @@ def condition(error: OSError) -> str:
 
 
 def _build(spec: BuildSpec, workspace: Workspace) -> str:
-    """Build, note how long it took where it began from nothing, and say how big the artifact is."""
+    """Build, note how long it took where it began from nothing, and say how big the artifact is and what is notable."""
     from_nothing = not workspace.work(spec).exists()
     start = time.monotonic()
     artifact = build.build(spec, workspace)
     if from_nothing:
         workspace.times.record(spec.name, time.monotonic() - start)
-    return summary.size(artifact.folder)
+    return "; ".join((summary.size(artifact.folder), *spec.notes))
 
 
 def _fail(message: str) -> None:
@@ -346,6 +371,19 @@ def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa
     for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts):
         if not dryrun:
             shutil.rmtree(path, ignore_errors=True)
+
+
+def _reporter(workspace: Workspace, kept: Path) -> type[Reporter]:
+    """A reporter that also shows what the steps of a workspace say while they run, and keeps the outcome in a file."""
+
+    class Attached(Reporter):
+        record = kept
+
+        def __init__(self, outstream: TextIO, options: dict[str, object]) -> None:
+            super().__init__(outstream, options)
+            workspace.notify = self._report.note
+
+    return Attached
 
 
 class Reporter:
@@ -371,6 +409,9 @@ class Reporter:
     def add_success(self, task: Task) -> None:
         if task.actions:
             values = task.values
+            if reason := values.get("skipped"):
+                self._report.skip(task.name, reason)
+                return
             self._report.done(task.name, values.get("summary", ""), tested=values.get("tested", True))
         elif reason := (task.meta or {}).get("skipped"):
             self._report.skip(task.name, reason)

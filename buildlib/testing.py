@@ -104,6 +104,8 @@ def run_shared_crates(specs: Sequence[BuildSpec], workspace: Workspace) -> Outco
 
 def _run_python(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:
     tests = spec.kernel.folder / "tests"
+    if spec.toolchain and (torch := spec.toolchain.torch_elsewhere):
+        return Outcome(passed=0, skipped=0, reason=f"{torch} is not the torch of this environment")
     if reason := _no_device(spec):
         return Outcome(passed=0, skipped=0, reason=reason)
     if not any(tests.glob("**/*.py")):

@@ -18,22 +18,22 @@ import re
 import shutil
 import sys
 import sysconfig
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
-import tomli
 
-from buildlib import environment, process
+from buildlib import capability, cuda, depends, environment, lock, process
+from buildlib.cuda import Cuda
+from buildlib.data import read
+from buildlib.depends import Dependency
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
+from buildlib.lock import Locked
 from buildlib.rust import toolchain as rust
 from buildlib.rust.toolchain import Rust
-from buildlib.variant import Platform, Version
-
-_T = TypeVar("_T")
+from buildlib.variant import Compute, Platform, Version
 
 # In place of a policy's name, in the identity of a toolchain that links for this machine alone.
 NOT_PORTABLE = "not portable"
@@ -83,7 +83,10 @@ class Portability(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
 
 
 class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
-    """What one build spec is compiled with; `portability` is None for a binary that need run on this machine only."""
+    """What one build spec is compiled with; `portability` is None for a binary that need run on this machine only.
+
+    `locked` is what must be provisioned before anything is compiled.
+    """
 
     compiler: Compiler
     libraries: tuple[Library, ...]
@@ -91,6 +94,13 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     rust: Rust | None = None
     cmake: str
     ninja: str
+    cuda: Cuda | None = None
+    locked: tuple[Locked, ...] = ()
+
+    @property
+    def torch_elsewhere(self) -> str | None:
+        """The torch that it is for, where that is not the one of this environment: what is built cannot be loaded."""
+        return next((locked.id for locked in self.locked if locked.version("torch")), None)
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -100,25 +110,42 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed torch; `cuda` is the CUDA version that it was built for."""
+    """A torch; `cuda` is the CUDA version that it was built for, None for one without.
+
+    `locked` is what it is provisioned from, None for the one of this environment. `cuda_headers` are folders of the
+    headers of CUDA's libraries, such as cuBLAS, that its own headers include.
+    """
 
     version: str
     cuda: str | None
     root: Path
+    locked: Locked | None = None
+    cuda_headers: tuple[str, ...] = ()
 
-    def library(self) -> Library:
-        """What a CPU extension compiles and links against: no more than every flavour of the release has."""
-        return _torch_library(self)
+    def library(self, *, with_cuda: bool = False) -> Library:
+        """What an extension compiles and links against: without CUDA, no more than every flavour of the release has."""
+        return _torch_library(self, with_cuda)
 
 
 @functools.cache
-def _torch_library(torch: Torch) -> Library:
+def _torch_library(torch: Torch, with_cuda: bool) -> Library:  # noqa: FBT001 - a key of the cache
     include = torch.root / "include"
+    names = ("libtorch_cuda.so", "libc10_cuda.so") if with_cuda else ()
     return Library(
         name="torch",
         version=torch.version,
         includes=(str(include), str(include / "torch/csrc/api/include")),
-        libraries=tuple(str(torch.root / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so")),
+        libraries=tuple(str(torch.root / "lib" / name) for name in ("libtorch_cpu.so", "libc10.so", *names)),
+    )
+
+
+def runtime(toolkit: Cuda, others: tuple[str, ...] = ()) -> Library:
+    """The headers and the runtime library of a CUDA toolkit, with other folders of CUDA's headers behind its own."""
+    return Library(
+        name="nvcc",
+        version=toolkit.nvcc,
+        includes=(str(toolkit.root / "include"), str(toolkit.root / "include/cccl"), *others),
+        libraries=(str(toolkit.root / "lib64/libcudart.so"),),
     )
 
 
@@ -135,6 +162,14 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     rust: dict[str, Rust | str] = {}
     cmake: str
     ninja: str
+    # By version, a toolkit or the reason why there is none.
+    cuda: dict[Version, Cuda | str] = {}
+    # The torches that can be provisioned beside the environment's own.
+    torches: tuple[Torch, ...] = ()
+    # What components may depend on, by the name in build.toml, or why it cannot be had.
+    depends: dict[str, Dependency | str] = {}
+    # All that can be provisioned, by id.
+    locked: dict[str, Locked] = {}
 
 
 def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
@@ -147,24 +182,30 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
     """
     platform = _platform()
-    platforms = read_data(data / "platforms.toml", dict[Platform, Portability])
+    platforms = read(data / "platforms.toml", dict[Platform, Portability])
+    locked = lock.load(data / "lock.toml", platform)
+    torch = _torch()
     return Host(
         platform=platform,
         portability=platforms.get(platform) if platform and portable else None,
-        compiler=_compiler(settings, read_data(data / "host.toml", _HostFile).cxx),
-        torch=_torch(),
+        compiler=_compiler(settings, read(data / "host.toml", _HostFile).cxx),
+        torch=torch,
         tvm_ffi=_tvm_ffi(),
         python=_python(),
         rust=_rust(settings, data, channels),
         cmake=_tool("cmake", "cmake/data/bin/cmake"),
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
+        cuda=cuda.find(settings, data / "cuda.toml", locked),
+        torches=tuple(_provisionable(settings, locked, torch)),
+        depends=depends.find(settings, data / "deps.toml", locked),
+        locked=locked,
     )
 
 
 def _rust(settings: Settings, data: Path, channels: Collection[str]) -> dict[str, Rust | str]:
     if not channels:
         return {}
-    return rust.probe(settings, data.parent, read_data(data / "rust.toml", rust.Requirements), channels)
+    return rust.probe(settings, data.parent, read(data / "rust.toml", rust.Requirements), channels)
 
 
 class _Requirements(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,16 +218,24 @@ class _HostFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cxx: _Requirements
 
 
-def read_data(path: Path, kind: type[_T]) -> _T:
-    """Read a file of toolchains/.
+def devices(words: str, settings: Settings) -> tuple[str, ...]:
+    """The CUDA capabilities in a developer's list, `9.0,12.0`; `native` are those of this machine's devices.
 
     Raises:
-        ToolchainError: it cannot be read, or does not say what it must.
+        ToolchainError: one is not known, or there is no device.
     """
-    try:
-        return msgspec.convert(tomli.loads(path.read_text(encoding="utf-8")), kind)
-    except (OSError, ValueError) as error:
-        raise ToolchainError(f"{path}: {error}; restore it from version control") from None
+    named = [word for word in re.split(r"[,;\s]+", words) if word]
+    if "native" in named:
+        query = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader")
+        present = (process.output(query, env=environment.child(settings)) or "").split()
+        if not present:
+            raise ToolchainError("--cuda-capabilities native: nvidia-smi finds no device; name a capability, as in 9.0")
+        named = [word for word in named if word != "native"] + present
+    if strange := capability.unknown(named):
+        raise ToolchainError(
+            f"--cuda-capabilities {words}: no version of CUDA compiles for {', '.join(strange)}; name one as in 9.0"
+        )
+    return capability.in_order(word.removesuffix("+PTX") for word in named)
 
 
 def _platform() -> Platform | None:
@@ -261,8 +310,36 @@ def _torch() -> Torch | str:
             target = node.targets[0] if isinstance(node, ast.Assign) else node.target
             if isinstance(target, ast.Name):
                 values[target.id] = node.value.value
-    cuda = values.get("cuda")
-    return Torch(version=str(values["__version__"]), cuda=str(cuda) if cuda else None, root=root)
+    built_for = values.get("cuda")
+    return Torch(
+        version=str(values["__version__"]),
+        cuda=str(built_for) if built_for else None,
+        root=root,
+        cuda_headers=_cuda_headers(root.parent, str(built_for)) if built_for else (),
+    )
+
+
+def _cuda_headers(packages: Path, version: str) -> tuple[str, ...]:
+    """The headers that torch's own dependencies bring into the same environment."""
+    folder = packages / "nvidia" / f"cu{Version.parse(version).major}" / "include"
+    return (str(folder),) if (folder / "cublas_v2.h").is_file() else ()
+
+
+def _provisionable(settings: Settings, locked: dict[str, Locked], present: Torch | str) -> Iterator[Torch]:
+    """The torches in lock.toml: `torch-2.12-cu130`."""
+    for name, wheels in locked.items():
+        match = re.fullmatch(r"torch-[\d.]+-(cu\d+)", name)
+        version = wheels.version("torch")
+        if match and version:
+            built_for = Compute.parse(match[1]).version
+            same = isinstance(present, Torch) and present.cuda == str(built_for)
+            yield Torch(
+                version=version,
+                cuda=str(built_for),
+                root=wheels.folder(settings.cache) / "torch",
+                locked=wheels,
+                cuda_headers=present.cuda_headers if same and isinstance(present, Torch) else (),
+            )
 
 
 def _tvm_ffi() -> Library | str:

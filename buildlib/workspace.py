@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from buildlib.editor import write_compile_commands
 from buildlib.environment import Settings
 from buildlib.files import FileCache
 from buildlib.inputs import Inputs
-from buildlib.jobs import JobServer, budget
+from buildlib.jobs import JobServer, open_server
 from buildlib.plan import BuildSpec
 from buildlib.process import Processes
 from buildlib.rust.crates import Crates
@@ -38,6 +39,10 @@ class Workspace:
         self.times = Times(self.build / "times.json")
         # Set when a project was configured, so that the files made from all projects are written once, at the end.
         self.configured = False
+        # Takes what a long step has to say of its progress: what it works on, and a text.
+        self.notify: Callable[[str, str], None] = lambda _what, _text: None
+        # Why a spec could not be built in this run, by its name; what comes after the build is then skipped as well.
+        self.unavailable: dict[str, str] = {}
         # Of every kernel with components in Rust, whether it is built in this run or not.
         self.crates: tuple[Crates, ...] = ()
         self._cargo: dict[Path, CargoWorkspace] = {}
@@ -65,7 +70,7 @@ class Workspace:
         """The budget of parallel jobs; made when it is first asked for."""
         with self._lock:
             if self._jobs is None:
-                self._jobs = JobServer(budget(self.settings))
+                self._jobs = open_server(self.settings)
             return self._jobs
 
     def work(self, spec: BuildSpec) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildlib import environment, process
-from buildlib.check.finding import Finding, Outcome
+from buildlib.check.finding import Finding, NotChecked, Outcome
 from buildlib.check.subject import Subject
 from buildlib.workspace import Workspace
 
@@ -18,6 +18,9 @@ _CHILD = Path(__file__).with_name("_load_child.py")
 
 def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
     """Yield a finding where the artifact cannot be loaded by path, and by repository id through LOCAL_KERNELS."""
+    if subject.spec.toolchain and (torch := subject.spec.toolchain.torch_elsewhere):
+        yield NotChecked(check="load", reason=f"{torch} is not the torch of this environment")
+        return
     artifact = subject.artifact
     log = workspace.log("check", subject.spec)
     log.parent.mkdir(parents=True, exist_ok=True)

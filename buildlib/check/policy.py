@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import toolchain
+from buildlib import data
 from buildlib.errors import ToolchainError
 from buildlib.toolchain import Portability
 from buildlib.variant import Backend, Platform
@@ -72,12 +72,12 @@ def load(folder: Path) -> Policy:
         ToolchainError: a file cannot be read or does not say what it must.
     """
     path = folder / FILES[0]
-    checks = toolchain.read_data(path, _ChecksFile)
+    checks = data.read(path, _ChecksFile)
     try:
         for instructions in checks.instructions:
             for pattern in (instructions.found, instructions.option, instructions.source):
                 re.compile(pattern)
     except re.error as error:
         raise ToolchainError(f"{path}: {error}; restore it from version control") from None
-    platforms = toolchain.read_data(folder / FILES[1], dict[Platform, Portability])
+    platforms = data.read(folder / FILES[1], dict[Platform, Portability])
     return Policy(platforms=platforms, needed=checks.needed, imports=checks.imports, instructions=checks.instructions)

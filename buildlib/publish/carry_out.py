@@ -75,7 +75,8 @@ class Publication:
             refuse.artifact(
                 variant,
                 self._workspace.shown(self._workspace.artifact(spec)),
-                passed=check.up_to_date(spec, self._workspace),
+                # An artifact of an earlier run is not the one of these sources, although it has passed.
+                passed=spec.name not in self._workspace.unavailable and check.up_to_date(spec, self._workspace),
                 allow_dirty=self._options.allow_dirty,
             )
 

@@ -18,7 +18,7 @@ def test_list_has_a_line_of_help_for_each_command(yard: Yard) -> None:
     commands = {line.split()[0]: line.partition(" ")[2].strip() for line in result.out.splitlines()}
     assert commands.keys() == {
         "build", "check", "test", "lint", "dist", "lock", "migrate", "schema",
-        "clean", "matrix", "publish", "sign", "verify", "pack", "unpack", "cache-key", "summary", "ci",
+        "clean", "matrix", "publish", "sign", "verify", "pack", "unpack", "cache-key", "summary", "ci", "toolchain",
     }  # fmt: skip
     assert all(commands.values())
 
@@ -37,6 +37,7 @@ def test_matrix_is_json(yard: Yard, words: list[str]) -> None:
         "framework": "tvm-ffi",
         "status": "build",
         "reason": None,
+        "notes": [],
     }
     assert {row["status"] for row in rows} <= {"build", "skip"}
     assert all(row["reason"] for row in rows if row["status"] == "skip")

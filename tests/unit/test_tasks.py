@@ -36,7 +36,7 @@ _CPU, _CUDA = "torch213-cxx11-cpu-x86_64-linux", "torch213-cxx11-cu130-x86_64-li
 
 def _session(workspace: Workspace, *kernels: Kernel, broken: tuple[Failed, ...] = ()) -> Session:
     paths = discover(workspace.root)
-    return Session(workspace, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST), {})
+    return Session(workspace, HOST, paths, kernels, planning.plan(kernels, broken, _MATRIX, HOST))
 
 
 @pytest.fixture

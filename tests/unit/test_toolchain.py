@@ -325,7 +325,7 @@ _PLATFORMS_TOML = """\
 policy = "manylinux_2_28"
 symbol-versions = { GLIBC = "2.28" }
 """
-_DATA = {"host.toml": _HOST_TOML, "platforms.toml": _PLATFORMS_TOML}
+_DATA = {"host.toml": _HOST_TOML, "platforms.toml": _PLATFORMS_TOML, "cuda.toml": "", "lock.toml": "", "deps.toml": ""}
 
 
 def _probe(machine: _Machine, data: Path, *, portable: bool = True) -> Host:

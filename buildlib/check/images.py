@@ -1,0 +1,94 @@
+"""CUDA images: machine code and PTX in an artifact for exactly the capabilities that its metadata.json declares.
+
+The client accepts or refuses a device by what is declared; a kernel without an image for it fails when it is called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from buildlib import environment, package, process, provision
+from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.subject import Subject
+from buildlib.cuda import Cuda
+from buildlib.errors import ToolchainError
+from buildlib.workspace import Workspace
+
+_STEP = re.compile(
+    r"^Fatbin (?P<kind>elf|ptx) code:"
+    r"|^arch = sm_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)$"
+    # A kernel, in the symbols of machine code and in PTX.
+    r"|^\S+ +\S+ +\S+ +ENTRY +(?P<symbol>\S+)$"
+    r"|^(?:\.\w+ +)*\.entry +(?P<entry>[\w$]+)",
+    re.MULTILINE,
+)
+
+# The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX beside it.
+Images = dict[str, frozenset[str]]
+
+
+def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
+    """Yield a finding for each difference between the images of the kernels and what is declared.
+
+    Raises:
+        UnavailableError: cuobjdump cannot be provisioned now.
+        ToolchainError: cuobjdump cannot be provisioned, or cannot read a library.
+    """
+    toolchain = subject.spec.toolchain
+    toolkit = toolchain.cuda if toolchain else None
+    if toolkit is None:
+        yield NotChecked(check="images", reason="nothing is compiled with CUDA")
+        return
+    images: Images = {}
+    for library in subject.libraries:
+        images |= read(_dump(str(subject.artifact.folder / library.path), toolkit, workspace))
+    for problem in problems(images, subject.artifact.metadata.backend.archs or (), subject.spec.archs):
+        yield Finding(check="images", where=package.METADATA, message=f"{problem}; build the kernel again")
+
+
+def problems(images: Images, declared: Collection[str], by_component: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """What is wrong, in words.
+
+    A kernel must have images for all capabilities of the component that it is from; which one that is does not show, so
+    they must be those of one component, or of several that have the kernel in common.
+    """
+    found = {arch for archs in images.values() for arch in archs}
+    # A component may have no kernel, so what is declared need not all be there where nothing is.
+    if missing := sorted(set(declared) - found) if found else []:
+        yield f"declares {', '.join(missing)}, for which there is no image"
+    if surplus := sorted(found - set(declared)):
+        yield f"does not declare {', '.join(surplus)}, for which there are images"
+    for kernel, archs in sorted(images.items()):
+        fitting = [set(component) for component in by_component.values() if set(component) <= archs]
+        if set[str]().union(*fitting) != archs:
+            yield f"the kernel {kernel} has images for {', '.join(sorted(archs))}, which no component is compiled for"
+
+
+def read(said: str) -> Images:
+    """The kernels in what cuobjdump prints."""
+    kinds: dict[str, dict[str, set[str]]] = {}
+    kind = arch = ""
+    for step in _STEP.finditer(said):
+        if step["kind"]:
+            kind = step["kind"]
+        elif step["major"]:
+            arch = f"{step['major']}.{step['minor']}{step['suffix']}"
+        else:
+            kinds.setdefault(step["symbol"] or step["entry"], {}).setdefault(arch, set()).add(kind)
+    return {
+        kernel: frozenset(arch + ("+PTX" if "ptx" in kinds_ else "") for arch, kinds_ in archs.items())
+        for kernel, archs in kinds.items()
+    }
+
+
+def _dump(library: str, toolkit: Cuda, workspace: Workspace) -> str:
+    program = toolkit.root / "bin" / "cuobjdump"
+    if toolkit.cuobjdump:
+        folder = provision.ensure(toolkit.cuobjdump, workspace.settings, workspace.processes, workspace.notify)
+        program = folder / "bin" / "cuobjdump"
+    argv = (str(program), "--dump-elf-symbols", "--dump-ptx", library)
+    said = process.output(argv, env=environment.child(workspace.settings))
+    if said is None:
+        raise ToolchainError(f"{program}: cannot list the CUDA images of {library}; is the toolkit whole?")
+    return said

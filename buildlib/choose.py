@@ -1,0 +1,112 @@
+"""What a variant is built with, of all that this machine has or can have. Pure; a part of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from buildlib.config.model import Component
+from buildlib.cuda import Cuda
+from buildlib.toolchain import Host, Library, Toolchain, Torch, runtime
+from buildlib.variant import Backend, Compute, TorchStableAbiVariant, TorchVariant, TvmFfiVariant, Variant, Version
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """What every machine that builds must have and this one has not: a failure, and not a variant to skip."""
+
+    what: str
+
+
+def toolchain(
+    variant: Variant, compute: Compute, components: Iterable[Component], host: Host, channel: str | None = None
+) -> Toolchain | Missing | str:
+    """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
+    rust = host.rust[channel] if channel is not None else None
+    if isinstance(rust, str):
+        return rust
+    if isinstance(host.compiler, str):
+        return Missing(host.compiler)
+    toolkit = host.cuda.get(compute.version) if compute.version else None
+    if isinstance(toolkit, Cuda) and (refused := toolkit.refuses(host.compiler.family, host.compiler.version)):
+        return refused
+    locked = [toolkit.locked] if isinstance(toolkit, Cuda) and toolkit.locked else []
+    # Only an extension that Python imports may include Python.h, so only its artifact depends on Python's headers.
+    others: tuple[Library, ...] = ()
+    headers: tuple[str, ...] = ()
+    if isinstance(variant, TvmFfiVariant):
+        library = _tvm_ffi(variant, host)
+    else:
+        torch = _torch(variant, compute, host)
+        if isinstance(torch, Torch) and torch.locked:
+            locked.append(torch.locked)
+        library = torch.library(with_cuda=toolkit is not None) if isinstance(torch, Torch) else torch
+        if isinstance(torch, Torch) and isinstance(variant, TorchVariant):
+            headers = torch.cuda_headers
+        others = (host.python,)
+    if not isinstance(library, Library):
+        return library
+    chosen = Toolchain(
+        compiler=host.compiler,
+        libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
+        portability=host.portability,
+        rust=rust,
+        cmake=host.cmake,
+        ninja=host.ninja,
+        cuda=toolkit if isinstance(toolkit, Cuda) else None,
+        locked=tuple(locked),
+    )
+    return _with_depends(chosen, components, host) if compute.backend is Backend.CUDA else chosen
+
+
+def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:
+    """A toolchain with what components depend on beside their framework, or why that cannot be had."""
+    names = dict.fromkeys(name for part in components for name in part.depends if name != "torch")
+    libraries, locked = list(chosen.libraries), list(chosen.locked)
+    for name in names:
+        found = host.depends.get(name, f"{name} is not in toolchains/deps.toml")
+        if isinstance(found, str):
+            return found
+        libraries.append(Library(name=found.name, version=found.version, includes=found.includes))
+        locked += [found.locked] if found.locked else []
+    return msgspec.structs.replace(chosen, libraries=tuple(libraries), locked=tuple(locked))
+
+
+def _tvm_ffi(variant: TvmFfiVariant, host: Host) -> Library | Missing | str:
+    if isinstance(host.tvm_ffi, str):
+        return Missing(host.tvm_ffi)
+    if Version.parse(host.tvm_ffi.version) != variant.tvm_ffi:
+        return f"needs tvm-ffi {variant.tvm_ffi}; this environment has {host.tvm_ffi.version}"
+    return host.tvm_ffi
+
+
+def _torch(variant: Variant, compute: Compute, host: Host) -> Torch | Missing | str:
+    """The torch that a variant is built against: this environment's, or one that can be provisioned."""
+    present = host.torch
+    if isinstance(present, str):
+        return Missing(present)
+    found = f"this environment has {present.version}"
+    if isinstance(variant, TorchStableAbiVariant):
+        if Version.parse(present.version) < variant.abi:
+            return f"needs torch {variant.abi} or newer; {found}"
+        # Any will do: the C functions that such an extension calls are the same in all of them.
+        if compute.backend is Backend.CUDA and present.cuda is None:
+            return f"needs a torch with CUDA; {found}"
+        return present
+    assert isinstance(variant, TorchVariant)
+    if compute.backend is Backend.CUDA:
+        return _torch_with_cuda(variant, compute, (present, *host.torches)) or (
+            f"needs torch {variant.torch} for CUDA {compute.version}; {found}"
+        )
+    return present if Version.parse(present.version) == variant.torch else f"needs torch {variant.torch}; {found}"
+
+
+def _torch_with_cuda(variant: TorchVariant, compute: Compute, torches: Iterable[Torch]) -> Torch | str | None:
+    """The first torch that is of a variant's release and of its CUDA: its headers and libraries follow both."""
+    for torch in torches:
+        if Version.parse(torch.version) == variant.torch and torch.cuda == str(compute.version):
+            if torch.cuda_headers:
+                return torch
+            packages = f"cuda-toolkit[cublas,cusparse,cusolver,curand]=={compute.version}.*"
+            return f"torch's headers need those of CUDA's libraries; install them with 'pip install \"{packages}\"'"
+    return None

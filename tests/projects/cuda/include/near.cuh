@@ -1,0 +1,6 @@
+#pragma once
+
+template <class T>
+__global__ void scale(T* x) {
+  x[threadIdx.x] *= FACTOR;
+}

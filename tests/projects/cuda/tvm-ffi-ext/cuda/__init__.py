@@ -1,0 +1,5 @@
+from ._ops import ops
+
+
+def run() -> int:
+    return ops.run()
