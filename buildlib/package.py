@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -62,7 +62,8 @@ class Origin(_Section, frozen=True, kw_only=True):
 
     digest: str
     toolchain: tuple[str, ...] | None = None
-    # The developer's flags that left something out, such as all capabilities but one: not to be published.
+    # What is not as in a published build: a developer's flag that left something out, such as all capabilities but one,
+    # or another rustc.
     narrowed: tuple[str, ...] = ()
     interface: Interface | None = None
 
@@ -148,7 +149,10 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
         kernels_minver=_MINVER_KERNEL_DEPENDS if kernel_depends(spec) else _MINVER,
         backend=BackendInfo(type=variants.backend(spec.variant), archs=archs(spec) or None),
         kernelyard=Origin(
-            digest=digest, toolchain=spec.toolchain.identity if spec.toolchain else None, interface=interface
+            digest=digest,
+            toolchain=spec.toolchain.identity if spec.toolchain else None,
+            narrowed=tuple(_narrowed(spec)),
+            interface=interface,
         ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
         digest=Digest(
@@ -165,6 +169,12 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
     _write(fresh / METADATA, msgspec.json.format(msgspec.json.encode(metadata)) + b"\n")
     _swap(fresh, target, work / "replaced")
     return Artifact(folder=target, metadata=metadata)
+
+
+def _narrowed(spec: BuildSpec) -> Iterator[str]:
+    rust = spec.toolchain.rust if spec.toolchain else None
+    if rust is not None and rust.instead_of is not None:
+        yield f"rustc {rust.version} instead of {rust.instead_of}"
 
 
 def _write(path: Path, content: bytes) -> None:
