@@ -68,7 +68,9 @@ def _covered(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder) -> di
         # A kernel reads nothing outside of its folder but the crates that kernels share, and what pins their versions.
         "shared crate": sorted(item for item in outside if not item[0].startswith("../../")),
         "Cargo.lock": sorted(item for item in outside if item[0].startswith("../../")),
-        "templates": builder.rendered_from("common", family(spec), *(("rust",) if spec.crates else ())),
+        "templates": builder.rendered_from(
+            *(("common",) if spec.toolchain else ()), family(spec), *(("rust",) if spec.crates else ())
+        ),
         "builder": builder.version,
         "toolchain": spec.toolchain.identity if spec.toolchain else None,
     }

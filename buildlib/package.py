@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -62,7 +62,8 @@ class Origin(_Section, frozen=True, kw_only=True):
 
     digest: str
     toolchain: tuple[str, ...] | None = None
-    # The developer's flags that left something out, such as all capabilities but one: not to be published.
+    # What is not as in a published build: a developer's flag that left something out, such as all capabilities but one,
+    # or another rustc.
     narrowed: tuple[str, ...] = ()
     interface: Interface | None = None
 
@@ -150,7 +151,7 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
         kernelyard=Origin(
             digest=digest,
             toolchain=spec.toolchain.identity if spec.toolchain else None,
-            narrowed=(f"--cuda-capabilities {','.join(spec.narrowed)}",) if spec.narrowed else (),
+            narrowed=tuple(_narrowed(spec)),
             interface=interface,
         ),
         provenance=ProvenanceInfo(kernel_builder=Builder(version=f"kernelyard {builder_version()}"), kernel=provenance),
@@ -168,6 +169,19 @@ def package(  # noqa: PLR0913 - all that is known about an artifact
     _write(fresh / METADATA, msgspec.json.format(msgspec.json.encode(metadata)) + b"\n")
     _swap(fresh, target, work / "replaced")
     return Artifact(folder=target, metadata=metadata)
+
+
+def _narrowed(spec: BuildSpec) -> Iterator[str]:
+    """How the artifact is less than what is published, in the words of the option that made it so."""
+    if spec.narrowed:
+        yield f"--cuda-capabilities {','.join(spec.narrowed)}"
+    toolchain = spec.toolchain
+    if toolchain is None:
+        return
+    if toolchain.portability is None:
+        yield "--no-portable"
+    if toolchain.rust is not None and toolchain.rust.instead_of is not None:
+        yield f"rustc {toolchain.rust.version} instead of {toolchain.rust.instead_of}"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -21,13 +21,17 @@ from buildlib.variant import Version
 
 
 class Rust(msgspec.Struct, frozen=True, kw_only=True):
-    """A Rust toolchain: the paths of its programs, the version and commit of rustc, and the triple of this machine."""
+    """A Rust toolchain: the paths of its programs, the version and commit of rustc, and the triple of this machine.
+
+    `instead_of` is the version that published builds are made with, where this is another.
+    """
 
     cargo: str
     rustc: str
     version: str
     commit: str
     host: str
+    instead_of: str | None = None
 
     @property
     def identity(self) -> str:
@@ -79,7 +83,8 @@ class _Probe:
                 f"rust-toolchain.toml asks for {channel}, and {rustc} is {rust.version}; "
                 "install rustup, which can have several"
             )
-        return self._new_enough(rust)
+        # A toolchain that a kernel names is its author's choice.
+        return rust if channel else self._new_enough(rust)
 
     def _of_rustup(self, proxy: str, channel: str) -> Rust | str:
         wanted = channel or self._settings.rust.get("RUSTUP_TOOLCHAIN", "")
@@ -96,7 +101,6 @@ class _Probe:
             rust = self._remembered((str(folder),), folder / "bin/rustc", folder / "bin/cargo")
         if rust is None or not os.path.isfile(rust.cargo):
             return f"rustup has no toolchain with cargo for this checkout; {self._required.install}"
-        # A toolchain that a kernel names is its author's choice, and may be older.
         return rust if channel else self._new_enough(rust)
 
     def _installed(self, channel: str) -> Path | None:
@@ -109,7 +113,9 @@ class _Probe:
     def _new_enough(self, rust: Rust) -> Rust | str:
         if Version.parse(rust.version) < Version.parse(self._required.minimum):
             return f"{rust.rustc} is {rust.version}, older than {self._required.minimum}; {self._required.install}"
-        return rust
+        if rust.version == self._required.published:
+            return rust
+        return msgspec.structs.replace(rust, instead_of=self._required.published)
 
     def _remembered(self, key: tuple[str, ...], rustc: Path | None, cargo: Path | None) -> Rust | None:
         """The toolchain of a rustc, asked once for each content of its file; of no rustc, what rustup chooses."""

@@ -59,3 +59,9 @@ def test_a_linked_folder_is_a_kernel(tmp_path: Path) -> None:
 
 def test_a_checkout_without_kernels_has_none(tmp_path: Path) -> None:
     assert discover(tmp_path) == ()
+
+
+@pytest.mark.parametrize("name", ["_rust", "_shared", ".hidden"])
+def test_what_kernels_share_is_no_kernel(tmp_path: Path, name: str) -> None:
+    write_files(tmp_path, {f"kernels/{name}/common/Cargo.toml": "", f"kernels/{name}/build.toml": ""})
+    assert _found(tmp_path) == []

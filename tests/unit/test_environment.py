@@ -74,3 +74,26 @@ def test_a_child_gets_what_it_needs_to_run_and_speaks_english() -> None:
 
 def test_what_a_step_adds_wins() -> None:
     assert environment.child(Settings(cache=Path("/c"), passed={"HOME": "/a"}), HOME="/b")["HOME"] == "/b"
+
+
+def test_programs_that_come_first_in_path() -> None:
+    settings = Settings(cache=Path("/c"), passed={"PATH": "/usr/bin:/venv/bin:/bin"})
+    assert environment.path_with(settings, "/venv/bin/python", "/rust/bin/cargo") == "/venv/bin:/rust/bin:/usr/bin:/bin"
+    # In a shell where they are first already, the same.
+    again = Settings(cache=Path("/c"), passed={"PATH": environment.path_with(settings, "/venv/bin/python")})
+    assert environment.path_with(again, "/venv/bin/python") == again.passed["PATH"]
+
+
+@pytest.mark.parametrize(
+    ("rust", "expected"),
+    [({}, "/home/me/.cargo"), ({"CARGO_HOME": "/elsewhere"}, "/elsewhere")],
+)
+def test_where_rusts_tools_keep_things(rust: dict[str, str], expected: str) -> None:
+    settings = Settings(cache=Path("/c"), passed={"HOME": "/home/me"}, rust=rust)
+    assert environment.home_of(settings, "cargo") == Path(expected)
+
+
+def test_what_is_for_rusts_tools_is_not_for_others() -> None:
+    settings = environment.read({"CARGO_HOME": "/cargo", "CARGO_NET_OFFLINE": "true", "CARGO_BUILD_JOBS": "9"})
+    assert settings.rust == {"CARGO_HOME": "/cargo", "CARGO_NET_OFFLINE": "true"}
+    assert set(environment.child(settings)) == {"LC_ALL"}

@@ -356,3 +356,18 @@ def test_listing_ends_where_two_links_lead_to_each_other(tmp_path: Path) -> None
         (tmp_path / "kernel" / folder / f"{folder}.h").write_text("")
         (tmp_path / "kernel" / folder / link).symlink_to(Path("..") / other)
     assert listing(tmp_path / "kernel") == ("a/a.h", "a/x/b.h", "b/b.h", "b/y/a.h")
+
+
+def test_listing_passes_over_what_cargo_built(tmp_path: Path) -> None:
+    write_files(tmp_path, {"target/CACHEDIR.TAG": "", "target/release/x.d": "", "a/target/file": ""})
+    assert listing(tmp_path) == ("a/target/file",)
+
+
+def test_forget_includes_folders_reached_through_one(tmp_path: Path) -> None:
+    write_files(tmp_path, {"relu/a": "", "_rust/b": ""})
+    cache = FileCache(tmp_path / "store")
+    beside = tmp_path / "relu" / "../_rust"
+    assert cache.listing(beside) == ("b",)
+    (tmp_path / "_rust" / "c").touch()
+    cache.forget(tmp_path / "relu")
+    assert cache.listing(beside) == ("b", "c")

@@ -21,9 +21,10 @@ from buildlib.files import FileCache
 from buildlib.package import Artifact
 from buildlib.plan import BuildSpec
 from buildlib.provenance import Provenance
+from buildlib.toolchain import Portability
 from buildlib.variant import Backend
 
-from .factories import kernel, noarch, plan, spec, tvm_ffi, write_files
+from .factories import HOST, kernel, noarch, plan, spec, tvm_ffi, write_files
 
 _ID = "_relu_cpu_01234567"
 _COMMIT = Provenance(commit="0123456789abcdef0123456789abcdef01234567", dirty=False)
@@ -217,7 +218,14 @@ def test_what_it_was_made_from_is_kept_beside_the_clients_keys(tmp_path: Path) -
     assert _document(_package(tmp_path, spec(kernel())))["kernelyard"] == {
         "digest": "d" * 64,
         "toolchain": ["gcc 12.2.0 x86_64-linux-gnu", "torch 2.13.0", "python 3.11", "not portable"],
+        "narrowed": ["--no-portable"],
     }
+
+
+def test_what_is_linked_for_other_machines_too_is_not_narrowed(tmp_path: Path) -> None:
+    portable = Portability(policy="manylinux_2_28", symbol_versions={"GLIBC": "2.28"})
+    made = spec(kernel(), on=msgspec.structs.replace(HOST, portability=portable))
+    assert "narrowed" not in _document(_package(tmp_path, made))["kernelyard"]
 
 
 # --- the digest, and damage ---

@@ -62,3 +62,10 @@ def test_changed_kernels(
 ) -> None:
     monkeypatch.setattr(process, "output", lambda argv, **_: {"status": status, "rev-parse": prefix}[argv[1]])
     assert provenance.changed(_FOLDER.parent, {}) == names
+
+
+def test_folders_that_a_kernel_shares_count_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(process, "output", lambda argv, **_: asked.append(list(argv)))
+    provenance.of(_FOLDER, {}, ["../_rust/common"])
+    assert [argv[-3:] for argv in asked] == [["--", ".", "../_rust/common"]] * 2

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from buildlib import package
 from buildlib.errors import StepError
 from buildlib.matrix import Matrix
 from buildlib.plan import BuildSpec, plan
@@ -185,3 +186,13 @@ def test_what_other_kernels_pin_does_not_matter(workspace: Workspace, make: Call
     (workspace.root / "Cargo.lock").write_text('[[package]]\nname = "half"\nversion = "2.7.1"\nsource = "registry"\n')
     workspace.sources.__dict__.pop("_pinned")
     assert workspace.digest(made) == before
+
+
+def test_another_rustc_than_that_of_published_builds_is_said(make: Callable[..., BuildSpec]) -> None:
+    made = make()
+    assert made.toolchain is not None
+    before = list(package._narrowed(made))
+    other = msgspec.structs.replace(RUST, version="1.92.0", instead_of="1.95.0")
+    toolchain = msgspec.structs.replace(made.toolchain, rust=other)
+    narrowed = package._narrowed(msgspec.structs.replace(made, toolchain=toolchain))
+    assert list(narrowed) == [*before, "rustc 1.92.0 instead of 1.95.0"]

@@ -90,7 +90,12 @@ def test_a_plain_rustc(machine: Machine) -> None:
     found = machine.find()
     assert _version(found) == "1.92.1"
     assert found == Rust(
-        cargo=f"{machine.bin}/cargo", rustc=f"{machine.bin}/rustc", version="1.92.1", commit="012345678", host="here"
+        cargo=f"{machine.bin}/cargo",
+        rustc=f"{machine.bin}/rustc",
+        version="1.92.1",
+        commit="012345678",
+        host="here",
+        instead_of="1.95.0",
     )
 
 
@@ -131,8 +136,10 @@ def test_the_version_of_published_builds_goes_first(machine: Machine) -> None:
     machine.install("1.95.0-x86_64-unknown-linux-gnu", "1.95.0")
     machine.install("stable-x86_64-unknown-linux-gnu", "1.99.0")
     machine.default = "stable-x86_64-unknown-linux-gnu"
-    assert _version(machine.find()) == "1.95.0"
-    assert _version(machine.find(RUSTUP_TOOLCHAIN="stable")) == "1.99.0"
+    published, other, own = machine.find(), machine.find(RUSTUP_TOOLCHAIN="stable"), machine.find("stable")
+    assert [_version(found) for found in (published, other, own)] == ["1.95.0", "1.99.0", "1.99.0"]
+    # A kernel's own choice is as it should be.
+    assert [found.instead_of for found in (published, other, own) if isinstance(found, Rust)] == [None, "1.95.0", None]
 
 
 def test_what_rustup_chooses_for_the_checkout(machine: Machine) -> None:
