@@ -29,6 +29,8 @@ def task_test() -> Iterator[TaskDict]:
 
 def task_lint() -> TaskDict:
     return SESSION.lint_task()
+
+
 def task_toolchains() -> Iterator[TaskDict]:
     yield from SESSION.toolchain_tasks()
 

@@ -18,6 +18,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = ROOT / "tests" / "projects"
 
 
+def _runs(*argv: str) -> bool:
+    try:
+        return subprocess.run(argv, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+# rustup's stand-in for cargo is there, and fails, where a home folder has no toolchain.
+needs_cargo = pytest.mark.skipif(not _runs("cargo", "--version"), reason="needs a cargo that works")
+
+
 @dataclass(frozen=True)
 class Result:
     """How a run of doit ended."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import PROJECTS, ROOT, Result
+from tests.integration.conftest import PROJECTS, ROOT, Result, needs_cargo
 
 _VARIANT = "tvm-ffi01-cpu-x86_64-linux"
 _PLAIN = """\
@@ -201,7 +201,7 @@ def _edit_shared_crate(work: Clone) -> None:
     crate.write_text(crate.read_text() + "// edited\n")
 
 
-@pytest.mark.skipif(shutil.which("cargo") is None, reason="kernels in Rust are built where cargo is")
+@needs_cargo
 def test_a_crate_that_kernels_share_changes_those_that_use_it(work: Clone) -> None:
     for path in ("kernels/_rust", "kernels/relu-rs"):
         shutil.copytree(ROOT / path, work.root / path)

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from buildlib.rust.archive import dynamic_symbols
-from tests.integration.conftest import PROJECTS, Yard, new_yard
+from tests.integration.conftest import PROJECTS, Yard, needs_cargo, new_yard
 from tests.integration.registry import serve
 
-pytestmark = pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+pytestmark = needs_cargo
 
 _VARIANT = "tvm-ffi01-cpu-x86_64-linux"
 
