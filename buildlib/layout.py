@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buildlib.errors import StepError
-from buildlib.files import inspect, prune, write, write_if_changed
+from buildlib.files import inspect, listing, prune, write, write_if_changed
 
 if TYPE_CHECKING:
     from buildlib.workspace import Workspace
@@ -25,10 +25,12 @@ def lay_out(
     target: Path,
     workspace: Workspace,
     edits: Mapping[str, Callable[[bytes], bytes]] | None = None,
+    written: list[str] | None = None,
 ) -> dict[str, str]:
     """Bring copies of files below `source` up to date below `target`; SHA-256 of each original, by path.
 
-    `edits` change the content of some files on its way. Nothing is removed: see `sweep`.
+    `edits` change the content of some files on its way. The paths that were written are added to `written`. Nothing is
+    removed: see `sweep`.
 
     Raises:
         StepError: a file cannot be read.
@@ -46,15 +48,21 @@ def lay_out(
             content = read(Path(original), workspace)
             wanted = inspect(content, "")
             write(copy, content)
+            if written is not None:
+                written.append(path)
         hashes[path] = wanted.sha256
     return hashes
 
 
-def sweep(folder: Path, wanted: Iterable[str], workspace: Workspace) -> None:
-    """Remove the files below a folder that are not wanted there, and forget what was seen of the others."""
+def sweep(folder: Path, wanted: Iterable[str], workspace: Workspace) -> list[str]:
+    """Remove the files below a folder that are not wanted there, and return them; what was seen there is forgotten."""
+    removed = []
     if folder.is_dir():
-        prune(folder, set(wanted))
+        kept = set(wanted)
+        removed = sorted(set(listing(folder, hidden=True)) - kept)
+        prune(folder, kept)
     workspace.cache.forget(folder)
+    return removed
 
 
 def read(path: Path, workspace: Workspace) -> bytes:

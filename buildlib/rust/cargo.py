@@ -145,6 +145,7 @@ def _compile(
             f"{source}: cargo for {spec.name.partition(':')[2]} failed ({describe(status)}); "
             f"the whole log is {workspace.shown(log)}\n{said(log, before)}"
         )
+    _check_reads(cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.d", spec, cargo, workspace)
     manifests = {os.path.normpath(cargo.folder / "kernels" / crates.key / each.manifest) for each in crates.crates}
     libraries = [
         Path(path)
@@ -155,6 +156,22 @@ def _compile(
     ]
     symbols = {symbol for library in libraries for symbol in archive.symbols(library)}
     return tuple(sorted(symbol for symbol in symbols if symbol.startswith("__tvm_ffi_")))
+
+
+def _check_reads(depfile: Path, spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> None:
+    """Check that rustc read no laid-out file that the digest does not cover: those are there for tests alone."""
+    crates, _, _ = _parts(spec)
+    kernel = cargo.folder / "kernels" / crates.key
+    covered = {os.path.normpath(kernel / path) for path in workspace.inputs(spec).crates}
+    _, _, listed = depfile.read_text(encoding="utf-8").partition(".a: ")
+    for path in re.split(r"(?<!\\) ", listed.strip()):
+        read = os.path.normpath(path.replace("\\ ", " "))
+        if read.startswith(f"{cargo.folder}/kernels/") and read not in covered:
+            shown = os.path.relpath(read, kernel)
+            raise StepError(
+                f"{workspace.shown(spec.kernel.folder)}: its crates read {shown}, which is taken for a file of tests; "
+                "list it in src of the component in build.toml"
+            )
 
 
 def _messages(answer: Path) -> Iterator[_Message]:

@@ -26,12 +26,14 @@ _ROOT_ONLY = ("profile", "patch", "replace")
 class Crate(msgspec.Struct, frozen=True, kw_only=True):
     """A crate of a kernel: `folder` is relative to the kernel's, `""` for that itself, `../_rust/…` for a shared one.
 
-    `requires` names the packages that it is built with and that are not beside it by path.
+    `requires` names the packages that it is built with and that are not beside it by path; `script` is where its
+    build script is, if it has one.
     """
 
     name: str
     folder: str
     requires: tuple[str, ...] = ()
+    script: str = "build.rs"
 
     @property
     def manifest(self) -> str:
@@ -84,7 +86,9 @@ def crate(document: Document, folder: str, shown: str) -> Crate:
         for key, value in _dependencies(document, _DEPENDENCIES)
         if not (isinstance(value, dict) and "path" in value)
     }
-    return Crate(name=name, folder=folder, requires=tuple(sorted(requires)))
+    build = package.get("build") if isinstance(package, dict) else None
+    script = build if isinstance(build, str) else "build.rs"
+    return Crate(name=name, folder=folder, requires=tuple(sorted(requires)), script=script)
 
 
 def check_library(document: Document, folder: Path, shown: str) -> None:

@@ -118,7 +118,7 @@ class CargoWorkspace:
         found = files.find(crates, self._workspace.cache)
         target = self.folder / "kernels" / crates.key
         every = {*found.sources, *found.tests}
-        layout.sweep(target, (path for path in every if not path.startswith("../")), self._workspace)
+        changed = layout.sweep(target, (path for path in every if not path.startswith("../")), self._workspace)
         edits: dict[str, Callable[[bytes], bytes]] = {
             part.crate.manifest: manifest.as_library for parts in crates.extensions.values() for part in parts
         }
@@ -128,11 +128,16 @@ class CargoWorkspace:
             own.add(posixpath.join(crates.own, "Cargo.lock"))
             edits[posixpath.join(crates.own, "Cargo.toml")] = self._as_root
         try:
-            hashes = layout.lay_out(sorted(every - own), crates.kernel, target, self._workspace, edits)
+            hashes = layout.lay_out(sorted(every - own), crates.kernel, target, self._workspace, edits, changed)
             hashes |= {path: _sha256(layout.read(crates.kernel / path, self._workspace)) for path in own}
         except StepError as error:
             self._unreadable[crates.key] = str(error)
             return
+        if any(not path.endswith(".rs") for path in changed):
+            # Cargo runs a build script again for what the script names, which is often too little.
+            for crate in crates.crates:
+                with contextlib.suppress(FileNotFoundError):
+                    os.utime(target / crate.folder / crate.script)
         self._hashes[crates.key] = {path: hashes[path] for path in found.sources}
 
     def _pin(self, rust: Rust) -> None:

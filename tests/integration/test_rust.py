@@ -242,6 +242,34 @@ def test_broken_kernels_stop_no_other(yard: Yard) -> None:
     assert str(yard.root) not in result.out + result.err
 
 
+def test_a_build_script_runs_for_every_file(yard: Yard) -> None:
+    folder = yard.add("rust-answer", listed=lambda text: text + 'src = ["data"]\n')
+    (folder / "data").mkdir()
+    (folder / "data" / "number.txt").write_text("5")
+    (folder / "build.rs").write_text(
+        "fn main() {\n"
+        '    println!("cargo:rerun-if-changed=build.rs");\n'
+        '    let number = std::fs::read_to_string("data/number.txt").unwrap();\n'
+        '    println!("cargo:rustc-env=NUMBER={}", number.trim());\n'
+        "}\n"
+    )
+    _edit(folder / "src" / "value.rs", "111 +", 'env!("NUMBER").parse::<i64>().unwrap() +')
+    assert yard.doit("build").status == 0
+    assert yard.answer("rust-answer") == 5
+    (folder / "data" / "number.txt").write_text("6")
+    assert yard.doit("build").status == 0
+    assert yard.answer("rust-answer") == 6
+
+
+def test_a_library_may_not_read_what_is_for_tests(yard: Yard) -> None:
+    folder = yard.add("rust-answer")
+    (folder / "tests" / "number.txt").write_text("5")
+    _append('\npub const TEXT: &str = include_str!("../tests/number.txt");\n', "src/lib.rs")(folder)
+    assert "its crates read tests/number.txt, which is taken for a file of tests; list it" in yard.doit("build").out
+    _append('src = ["tests/number.txt"]\n', "build.toml")(folder)
+    assert yard.doit("build").status == 0
+
+
 def test_a_crate_that_exports_nothing(yard: Yard) -> None:
     folder = yard.add("rust-answer")
     (folder / "src" / "lib.rs").write_text("mod value;\npub use value::answer;\n")

@@ -30,6 +30,7 @@ class Compiler:
         self.made = b"library"
         self.status = 0
         self.says = ""
+        self.reads = ["src/lib.rs"]
 
     def run(self, argv: tuple[str, ...], cwd: Path, folder: Path, *rest: Any) -> int:
         log: Path = rest[1]
@@ -45,6 +46,8 @@ class Compiler:
             library = folder / "target" / RUST.host / "release" / "libkernelyard_relu_cpu.a"
             library.parent.mkdir(parents=True, exist_ok=True)
             library.write_bytes(self.made)
+            read = " ".join(str(folder / "kernels" / "relu" / path).replace(" ", "\\ ") for path in self.reads)
+            library.with_suffix(".d").write_text(f"{library}: {folder}/extensions/x/lib.rs {read}\n")
             message = {"reason": "compiler-artifact", "manifest_path": f"{folder}/kernels/relu/Cargo.toml"}
             answer.write_bytes(msgspec.json.encode({**message, "filenames": ["librelu.rlib"]}) + b"\nnot JSON\n")
         return 0
@@ -140,6 +143,14 @@ def test_each_function_must_survive_linking(
         return
     with pytest.raises(StepError, match=problem):
         cargo.check_exports(made, Path("x.so"), workspace)
+
+
+def test_a_library_may_not_read_what_the_digest_does_not_cover(
+    workspace: Workspace, compiler: Compiler, make: Callable[..., BuildSpec]
+) -> None:
+    compiler.reads.append("tests/a file.txt")
+    with pytest.raises(StepError, match=r"^kernels/relu: its crates read tests/a file.txt, which is taken for"):
+        cargo.build(make(), workspace)
 
 
 def test_there_must_be_a_function(

@@ -58,6 +58,13 @@ def test_what_a_crate_requires() -> None:
     assert crate.requires == ("cc", "half", "libc", "real-name")
 
 
+@pytest.mark.parametrize(
+    ("more", "script"), [("", "build.rs"), ('build = "make.rs"\n', "make.rs"), ("build = false\n", "build.rs")]
+)
+def test_where_the_build_script_is(more: str, script: str) -> None:
+    assert _crate(text_of("x", more)).script == script
+
+
 def test_dependencies_by_path_of_all_kinds() -> None:
     document = manifest.parse(
         b"""

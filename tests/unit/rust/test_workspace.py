@@ -141,6 +141,23 @@ def test_a_file_that_is_gone_leaves_the_layout(checkout: Checkout, cargo: Cargo)
     assert not copy.exists()
 
 
+def test_a_build_script_is_new_when_another_file_is(checkout: Checkout, cargo: Cargo) -> None:
+    relu = checkout.add("relu", {"build.rs": "", "data/a": "", "data/b": ""}, src=("data",))
+    copy = checkout.workspace.build / "cargo" / "kernels" / "relu" / "build.rs"
+
+    def time_after(change: Callable[[], object]) -> int:
+        change()
+        checkout.workspace.cache.forget(relu.kernel)
+        checkout.open().use(relu, RUST)
+        return copy.stat().st_mtime_ns
+
+    first = time_after(lambda: None)
+    assert time_after(lambda: (relu.kernel / "src/lib.rs").write_text("// edited")) == first
+    second = time_after(lambda: (relu.kernel / "data/a").write_text("edited"))
+    assert second > first
+    assert time_after((relu.kernel / "data/b").unlink) > second
+
+
 def test_who_is_refused_stops_no_other(checkout: Checkout, cargo: Cargo) -> None:
     a, bad, c = (checkout.add(key) for key in ("a", "bad", "c"))
     cargo.refuses = lambda name: name == "bad"
