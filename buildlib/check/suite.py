@@ -11,7 +11,6 @@ import msgspec
 from buildlib import package
 from buildlib import variant as variants
 from buildlib.check import (
-    archs,
     build_paths,
     digest,
     exports,
@@ -90,7 +89,6 @@ CHECKS: Mapping[str, Callable[[Subject, Workspace], Iterator[Outcome]]] = {
     "build-paths": build_paths.check,
     "exports": _of_subject(exports.check),
     "instructions": instructions.check,
-    "archs": archs.check,
     "images": images.check,
     "runtime-name": _of_subject(runtime_name.check),
     "syntax": _of_subject(syntax.check),

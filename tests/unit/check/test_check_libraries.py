@@ -8,13 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from buildlib import process
-from buildlib.check import archs, build_paths, exports, needed, python_abi, run_path, symbols, torch_abi
+from buildlib.check import build_paths, exports, needed, python_abi, run_path, symbols, torch_abi
 from buildlib.check.elf import Version as NeededVersion
 from buildlib.check.finding import Outcome
 from buildlib.check.subject import Subject
 from buildlib.config.model import Torch
-from buildlib.package import BackendInfo
 from buildlib.plan import BuildSpec
 from buildlib.toolchain import Torch as HostTorch
 from buildlib.variant import Backend, Compute, TorchVariant, Version
@@ -300,47 +298,6 @@ def test_a_tvm_ffi_library_without_functions() -> None:
     assert len(messages(exports.check(subject(_TVM_FFI, library(path=f"{ID}.so", exports=("relu",)))))) == 2
 
 
-# --- device code ---
-
-
-def test_the_archs_that_cuobjdump_lists() -> None:
-    said = (
-        "ELF file    1: a.1.sm_90a.cubin\nELF file    2: a.2.sm_100f.cubin\nELF file    3: a.3.sm_121.cubin\n"
-        "PTX file    1: a.1.sm_121.ptx\nELF file    4: b.4.sm_90a.cubin\n"
-    )
-    assert archs.listed(said) == {"9.0a", "10.0f", "12.1+PTX"}
-
-
-@pytest.mark.parametrize(
-    ("declared", "said"),
-    [
-        (("9.0a", "12.1+PTX"), []),
-        (("9.0a", "12.1"), ["declares 12.1, for which there is no", "does not declare 12.1+PTX, for which there is"]),
-        (("8.0", "9.0a", "12.1+PTX"), ["declares 8.0, for which there is no device code; build the kernel again, or"]),
-        (
-            (),
-            ["does not declare 12.1+PTX, for which", "does not declare 9.0a, for which there is"],
-        ),
-    ],
-)
-def test_archs_are_those_that_are_declared(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, declared: tuple[str, ...], said: list[str]
-) -> None:
-    listing = "ELF file 1: a.sm_90a.cubin\nELF file 2: a.sm_121.cubin\nPTX file 1: a.sm_121.ptx\n"
-    monkeypatch.setattr(process, "output", lambda *_, **__: listing)
-    described = metadata(backend=BackendInfo(type="cuda", archs=declared))
-    read = subject(on_cuda(), library(sections=frozenset({".nv_fatbin"})), described=described)
-    found = messages(archs.check(read, workspace))
-    assert len(found) == len(said)
-    assert all(each.startswith(f"metadata.json: {expected}") for each, expected in zip(found, said, strict=True))
-
-
-def test_archs_that_nothing_can_list(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "output", lambda *_, **__: None)
-    (reason,) = reasons(archs.check(subject(on_cuda(), library(sections=frozenset({".nv_fatbin"}))), workspace))
-    assert reason.endswith("cannot list it; 'pip install nvidia-cuda-cuobjdump'")
-
-
 # --- what does not apply says so ---
 
 
@@ -353,7 +310,6 @@ def test_without_a_library_there_is_nothing_to_check(check: Callable[[Subject], 
     assert len(reasons(check(subject(made, described=metadata())))) == 1
 
 
-def test_without_a_library_there_are_no_paths_and_no_archs(workspace: Workspace) -> None:
+def test_without_a_library_there_are_no_paths(workspace: Workspace) -> None:
     bare = subject(spec(noarch()))
     assert reasons(build_paths.check(bare, workspace)) == ["no compiled library"]
-    assert reasons(archs.check(bare, workspace)) == ["no CUDA device code in a cpu variant"]
