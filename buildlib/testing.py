@@ -63,7 +63,10 @@ def uses(kernel: Kernel, kernels: Iterable[Kernel]) -> Iterator[Kernel]:
         # What cannot be read is for pytest to report; a dangling link must not stop every command.
         with contextlib.suppress(OSError):
             text += (tests / path).read_bytes() if path.endswith(".py") else b""
-    yield from (other for repo_id, other in others.items() if repo_id and repo_id.encode() in text)
+    for repo_id, other in others.items():
+        # As a whole: the name of one repository may begin with that of another.
+        if repo_id and re.search(rb"(?<![\w./-])%s(?![\w.-])" % re.escape(repo_id.encode()), text):
+            yield other
 
 
 def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:

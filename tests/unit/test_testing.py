@@ -216,6 +216,15 @@ def test_kernels_that_tests_name_are_found(workspace: Workspace) -> None:
     assert list(testing.uses(used, (tested, used, other, nameless))) == []
 
 
+def test_a_repository_is_used_by_its_whole_name(workspace: Workspace) -> None:
+    short, long = (_in(workspace, name) for name in ("relu", "relu-rs"))
+    test = long.folder / "tests" / "test_it.py"
+    test.write_text('get_kernel("org/relu-rs", version=1)')
+    assert list(testing.uses(long, (short, long))) == []
+    test.write_text('get_kernel("org/relu", version=1)')
+    assert list(testing.uses(long, (short, long))) == [short]
+
+
 def test_a_test_that_cannot_be_read_does_not_stop_every_command(workspace: Workspace) -> None:
     # Tasks are made for each command, so an error here would be one of `doit list` too.
     tested, used = (_in(workspace, name) for name in ("relu", "gelu"))

@@ -45,8 +45,8 @@ def test_what_cargo_sees_of_the_shell(workspace: Workspace, monkeypatch: pytest.
 def test_nothing_says_where_a_crate_was(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / "registry" / "src" / "mirror-0123").mkdir(parents=True)
     workspace.settings = Settings(cache=tmp_path, rust={"CARGO_HOME": str(tmp_path)})
-    assert command.remaps(Path("/work/a=b"), workspace) == [
-        "--remap-path-prefix=/work/a=b=.",
+    assert command.remaps(Path("/checkout/a=b"), workspace) == [
+        "--remap-path-prefix=/checkout/a=b=.",
         f"--remap-path-prefix={tmp_path}/git/checkouts=git",
         f"--remap-path-prefix={tmp_path}/registry/src/mirror-0123=registry",
     ]
