@@ -57,7 +57,8 @@ class Processes:
         try:
             said = process.stderr if answer else process.stdout
             assert said is not None
-            with log.open("a", encoding="utf-8") as out:
+            # By lines, so that a log can be followed while its program runs.
+            with log.open("a", encoding="utf-8", buffering=1) as out:
                 for raw in said:
                     line = raw.decode("utf-8", "replace")
                     for generated, known in (rename or {}).items():
