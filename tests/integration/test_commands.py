@@ -37,7 +37,6 @@ def test_matrix_is_json(yard: Yard, words: list[str]) -> None:
         "framework": "tvm-ffi",
         "status": "build",
         "reason": None,
-        "notes": [],
     }
     assert {row["status"] for row in rows} <= {"build", "skip"}
     assert all(row["reason"] for row in rows if row["status"] == "skip")
