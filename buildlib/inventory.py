@@ -48,6 +48,5 @@ def _present(host: Host) -> Iterator[Row]:
 def _provisioned(host: Host, settings: Settings) -> Iterator[Row]:
     for name, locked in host.locked.items():
         size = provision.size(locked, settings)
-        what = ", ".join(f"{wheel.name} {wheel.version}" for wheel in locked.wheels)
         state = "can be provisioned" if size is None else "provisioned"
-        yield name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", what
+        yield name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", locked.contents

@@ -1,4 +1,4 @@
-"""toolchains/lock.toml: the packages of the Python index that toolchains are made of, to the byte."""
+"""What is fetched, to the byte: packages of the Python index (toolchains/lock.toml), and tags of git repositories."""
 
 from __future__ import annotations
 
@@ -24,16 +24,43 @@ class Wheel(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None = None
 
 
+class Tag(msgspec.Struct, frozen=True, kw_only=True):
+    """Some folders of a git repository at a tag, which must be this commit; about `size` bytes are fetched."""
+
+    url: str
+    tag: str
+    commit: str
+    size: int
+    folders: tuple[str, ...]
+
+
 class Locked(msgspec.Struct, frozen=True, kw_only=True):
-    """All packages of one toolchain, `id`, on one platform."""
+    """All that one toolchain, `id`, is made of on one platform: packages, or a tag.
+
+    `instead` is what a user can do where it cannot be fetched.
+    """
 
     id: str
-    wheels: tuple[Wheel, ...]
+    wheels: tuple[Wheel, ...] = ()
+    git: Tag | None = None
+    instead: str = ""
 
     @property
     def size(self) -> int:
         """The bytes to fetch."""
-        return sum(wheel.size for wheel in self.wheels)
+        return self.git.size if self.git else sum(wheel.size for wheel in self.wheels)
+
+    @property
+    def room(self) -> int:
+        """The bytes that it takes for a moment, fetched and unpacked: measured, with something to spare."""
+        return self.size * (10 if self.git else 4)
+
+    @property
+    def contents(self) -> str:
+        """What it is, for people."""
+        if self.git:
+            return f"{self.git.url} {self.git.tag}"
+        return ", ".join(f"{wheel.name} {wheel.version}" for wheel in self.wheels)
 
     def version(self, package: str) -> str | None:
         """The version of one of the packages."""
@@ -41,7 +68,8 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
 
     def folder(self, cache: Path) -> Path:
         """Where the toolchain is, or will be: another folder for each content."""
-        content = repr((_LAYOUT, [(wheel.name, wheel.sha256) for wheel in self.wheels]))
+        git = [(self.git.commit, self.git.folders)] if self.git else []
+        content = repr((_LAYOUT, [(wheel.name, wheel.sha256) for wheel in self.wheels], *git))
         return cache / "toolchains" / f"{self.id}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 

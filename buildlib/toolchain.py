@@ -185,6 +185,8 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
     platforms = read(data / "platforms.toml", dict[Platform, Portability])
     locked = lock.load(data / "lock.toml", platform)
     torch = _torch()
+    dependencies = depends.find(settings, data / "deps.toml", locked)
+    of_depends = [each.locked for each in dependencies.values() if isinstance(each, Dependency) and each.locked]
     return Host(
         platform=platform,
         portability=platforms.get(platform) if platform and portable else None,
@@ -197,8 +199,8 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
         cuda=cuda.find(settings, data / "cuda.toml", locked),
         torches=tuple(_provisionable(settings, locked, torch)),
-        depends=depends.find(settings, data / "deps.toml", locked),
-        locked=locked,
+        depends=dependencies,
+        locked=locked | {each.id: each for each in of_depends},
     )
 
 

@@ -39,7 +39,7 @@ _CUDA_HOST = msgspec.structs.replace(
     },
     depends={
         "cutlass_3_6": Dependency(name="cutlass", version="3.6.0", includes=("/c/include",), locked=_CUTLASS_WHEEL),
-        "cutlass_4_0": "CUTLASS 4.0.0 is not in the Python index",
+        "cutlass_4_0": "CUTLASS 4.0.0 cannot be had",
     },
 )
 _STABLE = Torch(src=("torch-ext/binding.cpp",), stable_abi={Backend.CUDA: Version(2, 11)})
@@ -144,7 +144,7 @@ def test_tvm_ffi_needs_no_torch() -> None:
             _kernel(depends=("cutlass_4_0",)),
             "2.13 cu130",
             _CUDA_HOST,
-            "CUTLASS 4.0.0 is not in the Python index",
+            "CUTLASS 4.0.0 cannot be had",
         ),
         (_kernel(depends=("fmt",)), "2.13 cu130", _CUDA_HOST, "fmt is not in toolchains/deps.toml"),
     ],

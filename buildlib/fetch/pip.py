@@ -1,0 +1,85 @@
+"""Packages of the Python index, fetched and unpacked by pip, which holds them to the hashes of lock.toml."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from buildlib import environment
+from buildlib.environment import Settings
+from buildlib.errors import ToolchainError, UnavailableError
+from buildlib.fetch.common import Progress, condition, last_line, watched
+from buildlib.lock import Locked
+from buildlib.process import Processes
+
+# What pip says, in lower case, of a package that is not what it should be.
+_ALTERED = ("do not match the hashes", "badzipfile", "is not a zip file", "has an invalid wheel", "is invalid.")
+
+
+def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes, progress: Progress) -> Path:
+    """Have pip fetch and unpack the packages below `making`; again without its cache, should that be corrupt.
+
+    Raises:
+        UnavailableError: the index cannot be reached, or has not got them.
+        ToolchainError: pip fails for a reason that the user can mend.
+    """
+    site = making / "site"
+    requirements = making / "requirements.txt"
+    requirements.write_text(
+        "".join(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in locked.wheels)
+    )
+    temporary = making / "tmp"
+    temporary.mkdir()
+    log = making / "log"
+    # Beside pip's own: a user's variable must not send the packages elsewhere.
+    env = environment.child(settings, **settings.pip, TMPDIR=str(temporary), PYTHONDONTWRITEBYTECODE="1")
+    argv = (
+        sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile",
+        "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=1", "--timeout=20",
+        f"--target={site}", *_other_python(locked), f"--requirement={requirements}",
+    )  # fmt: skip
+    said = ""
+    for more in ((), ("--no-cache-dir",)):
+        log.unlink(missing_ok=True)
+        shutil.rmtree(site, ignore_errors=True)
+        # pip keeps what it fetches in its temporary folder.
+        with watched(locked, lambda: temporary.rglob("*.whl"), progress):
+            status = processes.run((*argv, *more), cwd=making, env=env, log=log)
+        if status == 0:
+            return site
+        said = log.read_text(encoding="utf-8")
+        if not any(sign in said.lower() for sign in _ALTERED):
+            break
+    raise _failure(locked, said, settings)
+
+
+def _other_python(locked: Locked) -> Iterator[str]:
+    """Options for wheels of a certain Python, which is not the one that runs: only headers and libraries are used."""
+    if python := next((wheel.python for wheel in locked.wheels if wheel.python), None):
+        machine = os.uname().machine
+        yield from (f"--python-version={python}", "--implementation=cp", f"--abi=cp{python.replace('.', '')}")
+        yield from (f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 27, 17))
+
+
+def _failure(locked: Locked, said: str, settings: Settings) -> ToolchainError | UnavailableError:
+    lower = said.lower()
+    if error := condition(locked, said, settings):
+        return error
+    if any(sign in lower for sign in _ALTERED):
+        return ToolchainError(
+            f"{locked.id}: the index gives other content than toolchains/lock.toml names, or a broken download; "
+            "try again, or ask who runs the index"
+        )
+    if "no module named pip" in lower:
+        return ToolchainError(f"{locked.id}: this Python environment has no pip; install it with 'python -m ensurepip'")
+    again = f"'doit toolchain:{locked.id}' tries again"
+    if "no matching distribution" in lower or "could not find a version" in lower:
+        instead = f"{locked.instead}, or " if locked.instead else ""
+        return UnavailableError(
+            f"toolchain {locked.id} cannot be fetched: no package index has it, or none can be reached; "
+            f"{instead}{again}"
+        )
+    return ToolchainError(f"{locked.id}: pip failed ({last_line(said)}); {again}")
