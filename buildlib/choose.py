@@ -22,6 +22,16 @@ def toolchain(
     variant: Variant, compute: Compute, components: Iterable[Component], host: Host, channel: str | None = None
 ) -> Toolchain | Missing | str:
     """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
+    chosen = _toolchain(variant, compute, host, channel)
+    if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
+        chosen = _with_depends(chosen, components, host)
+    if isinstance(chosen, Toolchain):
+        return next((host.lacking[each.id] for each in chosen.locked if each.id in host.lacking), chosen)
+    return chosen
+
+
+def _toolchain(variant: Variant, compute: Compute, host: Host, channel: str | None) -> Toolchain | Missing | str:
+    """The same, less what components depend on."""
     rust = host.rust[channel] if channel is not None else None
     if isinstance(rust, str):
         return rust
@@ -46,7 +56,7 @@ def toolchain(
         others = (host.python,)
     if not isinstance(library, Library):
         return library
-    chosen = Toolchain(
+    return Toolchain(
         compiler=host.compiler,
         libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
         portability=host.portability,
@@ -56,7 +66,6 @@ def toolchain(
         cuda=toolkit if isinstance(toolkit, Cuda) else None,
         locked=tuple(locked),
     )
-    return _with_depends(chosen, components, host) if compute.backend is Backend.CUDA else chosen
 
 
 def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:

@@ -48,5 +48,8 @@ def _present(host: Host) -> Iterator[Row]:
 def _provisioned(host: Host, settings: Settings) -> Iterator[Row]:
     for name, locked in host.locked.items():
         size = provision.size(locked, settings)
-        state = "can be provisioned" if size is None else "provisioned"
-        yield name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", locked.contents
+        shown = f"{(locked.size if size is None else size) / 1e6:.0f} MB"
+        if reason := host.lacking.get(name):
+            yield name, "out of reach", shown, reason
+        else:
+            yield name, "can be provisioned" if size is None else "provisioned", shown, locked.contents

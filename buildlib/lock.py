@@ -15,13 +15,17 @@ _LAYOUT = 1
 
 
 class Wheel(msgspec.Struct, frozen=True, kw_only=True):
-    """One package for one platform; `size` in bytes, `python` the `X.Y` that it is for, where it is for one."""
+    """One package for one platform; `size` in bytes, `python` the `X.Y` that it is for, where it is for one.
+
+    `index` names the extra index that has it, None where the main one does.
+    """
 
     name: str
     version: str
     sha256: str
     size: int
     python: str | None = None
+    index: str | None = None
 
 
 class Tag(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +66,11 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.git.url} {self.git.tag}"
         return ", ".join(f"{wheel.name} {wheel.version}" for wheel in self.wheels)
 
+    @property
+    def indexes(self) -> tuple[str, ...]:
+        """The names of the extra indexes that it comes from."""
+        return tuple(sorted({wheel.index for wheel in self.wheels if wheel.index}))
+
     def version(self, package: str) -> str | None:
         """The version of one of the packages."""
         return next((wheel.version for wheel in self.wheels if wheel.name == package), None)
@@ -83,6 +92,7 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     name: str
     version: str
     python: str | None = None
+    index: str | None = None
     x86_64_linux: _File | None = msgspec.field(name="x86_64-linux", default=None)
     aarch64_linux: _File | None = msgspec.field(name="aarch64-linux", default=None)
 
@@ -114,6 +124,7 @@ def load(path: Path, platform: Platform | None) -> dict[str, Locked]:
                     sha256=file.sha256,
                     size=file.size,
                     python=entry.python,
+                    index=entry.index,
                 )
             )
     return {name: Locked(id=name, wheels=tuple(group)) for name, group in wheels.items()}

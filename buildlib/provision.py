@@ -13,9 +13,9 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from buildlib import cuda
+from buildlib import cuda, environment
 from buildlib.environment import Settings
-from buildlib.errors import ToolchainError
+from buildlib.errors import ToolchainError, UnavailableError
 from buildlib.fetch import git, pip
 from buildlib.fetch.common import Progress, no_room
 from buildlib.lock import Locked
@@ -49,6 +49,15 @@ def size(locked: Locked, settings: Settings) -> int | None:
     return sum(record.files.values()) if whole else None
 
 
+def lacks(locked: Locked, settings: Settings) -> str | None:
+    """Why a toolchain can certainly not be provisioned: nobody has said where an index is, and it is not there yet."""
+    for index in locked.indexes:
+        variable = environment.index_variable(index)
+        if variable not in settings.indexes and not locked.folder(settings.cache).is_dir():
+            return f"{locked.contents} is in the package index {index!r} only; set {variable} to the URL of that index"
+    return None
+
+
 def ensure(locked: Locked, settings: Settings, processes: Processes, progress: Progress) -> Path:
     """The folder of a toolchain, provisioned unless it is there; `progress` takes the toolchain's id and a text.
 
@@ -59,6 +68,8 @@ def ensure(locked: Locked, settings: Settings, processes: Processes, progress: P
     folder = locked.folder(settings.cache)
     if size(locked, settings) is not None:
         return folder
+    if reason := lacks(locked, settings):
+        raise UnavailableError(f"toolchain {locked.id}: {reason}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     lock = filelock.FileLock(folder.with_name(f"{folder.name}.lock"))
     try:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import capability, cuda, depends, environment, lock, process
+from buildlib import capability, cuda, depends, environment, lock, process, provision
 from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.depends import Dependency
@@ -168,8 +168,9 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     torches: tuple[Torch, ...] = ()
     # What components may depend on, by the name in build.toml, or why it cannot be had.
     depends: dict[str, Dependency | str] = {}
-    # All that can be provisioned, by id.
+    # All that can be provisioned, by id; and why some of it cannot, after all.
     locked: dict[str, Locked] = {}
+    lacking: dict[str, str] = {}
 
 
 def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
@@ -187,6 +188,7 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
     torch = _torch()
     dependencies = depends.find(settings, data / "deps.toml", locked)
     of_depends = [each.locked for each in dependencies.values() if isinstance(each, Dependency) and each.locked]
+    everything = locked | {each.id: each for each in of_depends}
     return Host(
         platform=platform,
         portability=platforms.get(platform) if platform and portable else None,
@@ -200,7 +202,8 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         cuda=cuda.find(settings, data / "cuda.toml", locked),
         torches=tuple(_provisionable(settings, locked, torch)),
         depends=dependencies,
-        locked=locked | {each.id: each for each in of_depends},
+        locked=everything,
+        lacking={name: why for name, each in everything.items() if (why := provision.lacks(each, settings))},
     )
 
 

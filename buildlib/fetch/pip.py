@@ -28,9 +28,7 @@ def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes
     """
     site = making / "site"
     requirements = making / "requirements.txt"
-    requirements.write_text(
-        "".join(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n" for wheel in locked.wheels)
-    )
+    requirements.write_text("".join(f"{line}\n" for line in _requirements(locked, settings)))
     temporary = making / "tmp"
     temporary.mkdir()
     log = making / "log"
@@ -54,6 +52,14 @@ def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes
         if not any(sign in said.lower() for sign in _ALTERED):
             break
     raise _failure(locked, said, settings)
+
+
+def _requirements(locked: Locked, settings: Settings) -> Iterator[str]:
+    for index in locked.indexes:
+        # Here and not among the arguments, which everybody on the machine may read: a URL may hold a password.
+        yield f"--extra-index-url {settings.indexes[environment.index_variable(index)]}"
+    for wheel in locked.wheels:
+        yield f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}"
 
 
 def _other_python(locked: Locked) -> Iterator[str]:

@@ -154,6 +154,12 @@ def test_skipped_with_the_reason(planned: Kernel, text: str, on: Host, reason: s
     assert _reason(planned, text, on) == reason
 
 
+def test_what_is_in_an_index_that_nobody_named_is_not_provisioned() -> None:
+    on = _on(lacking={"torch-2.12-cu130": "torch 2.12.1 is in the package index 'torch' only"})
+    assert _reason(_kernel(), "2.12 cu130", on) == "torch 2.12.1 is in the package index 'torch' only"
+    assert _locked(_spec(_kernel(), "2.13 cu130", on=on)) == ["cuda-13.0"]
+
+
 def test_cutlass_is_provisioned_for_cuda_alone() -> None:
     made = _spec(_kernel(depends=("torch", "cutlass_3_6")), "2.13 cu130")
     assert made.toolchain is not None
