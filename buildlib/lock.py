@@ -82,23 +82,39 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
         return cache / "toolchains" / f"{self.id}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sha256: str
     size: int
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One package of lock.toml, with its file for each platform that has one."""
+
     toolchain: str
     name: str
     version: str
     python: str | None = None
     index: str | None = None
-    x86_64_linux: _File | None = msgspec.field(name="x86_64-linux", default=None)
-    aarch64_linux: _File | None = msgspec.field(name="aarch64-linux", default=None)
+    x86_64_linux: File | None = msgspec.field(name="x86_64-linux", default=None)
+    aarch64_linux: File | None = msgspec.field(name="aarch64-linux", default=None)
+
+    def file(self, platform: Platform | None) -> File | None:
+        """The file for a platform, None where there is none."""
+        by_platform = {Platform.X86_64_LINUX: self.x86_64_linux, Platform.AARCH64_LINUX: self.aarch64_linux}
+        return by_platform.get(platform) if platform else None
 
 
 class _Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    wheel: tuple[_Entry, ...] = ()
+    wheel: tuple[Entry, ...] = ()
+
+
+def entries(path: Path) -> tuple[Entry, ...]:
+    """All that lock.toml says.
+
+    Raises:
+        ToolchainError: the file is missing, or is not what it should be.
+    """
+    return read(path, _Lock).wheel
 
 
 def load(path: Path, platform: Platform | None) -> dict[str, Locked]:
@@ -107,15 +123,10 @@ def load(path: Path, platform: Platform | None) -> dict[str, Locked]:
     Raises:
         ToolchainError: the file is missing, or is not what it should be.
     """
-    entries = read(path, _Lock).wheel
-    files = {
-        Platform.X86_64_LINUX: [entry.x86_64_linux for entry in entries],
-        Platform.AARCH64_LINUX: [entry.aarch64_linux for entry in entries],
-    }
-    found = files.get(platform, []) if platform else []
-    lacking = {entry.toolchain for entry, file in zip(entries, found, strict=False) if file is None}
+    found = [(entry, entry.file(platform)) for entry in entries(path)]
+    lacking = {entry.toolchain for entry, file in found if file is None}
     wheels: dict[str, list[Wheel]] = {}
-    for entry, file in zip(entries, found, strict=False):
+    for entry, file in found:
         if file is not None and entry.toolchain not in lacking:
             wheels.setdefault(entry.toolchain, []).append(
                 Wheel(

@@ -112,6 +112,10 @@ def _arrange(site: Path) -> Path:
     if not roots:
         return site
     (root,) = roots
+    for path in sorted(site.iterdir()):
+        # What other packages bring stands beside the toolkit's own folders.
+        if path != root.parent and not path.name.endswith(".dist-info") and not (root / path.name).exists():
+            path.rename(root / path.name)
     # What nvcc, and whoever links, expects to find in a toolkit.
     if (root / "lib").is_dir():
         if not (root / "lib64").exists():

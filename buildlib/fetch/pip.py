@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from buildlib import environment
@@ -17,6 +17,36 @@ from buildlib.process import Processes
 
 # What pip says, in lower case, of a package that is not what it should be.
 _ALTERED = ("do not match the hashes", "badzipfile", "is not a zip file", "has an invalid wheel", "is invalid.")
+# The policies whose wheels are taken, the one that most machines have first. pip knows the older ones by the first.
+_POLICIES = ("manylinux2014", *(f"manylinux_2_{minor}" for minor in (17, 24, 26, 27, 28, 31, 34)))
+
+
+def command(verb: str, *arguments: str) -> tuple[str, ...]:
+    """pip, for wheels alone, without what they depend on, and without a word to the user or a wait for one."""
+    return (
+        sys.executable, "-m", "pip", verb, "--no-deps", "--only-binary=:all:", "--no-input",
+        "--disable-pip-version-check", "--progress-bar=off", "--retries=1", "--timeout=20", *arguments,
+    )  # fmt: skip
+
+
+def environ(settings: Settings, temporary: Path) -> dict[str, str]:
+    """The environment of pip; of a user's variables only those that say how it reaches an index."""
+    return environment.child(settings, **settings.pip, TMPDIR=str(temporary), PYTHONDONTWRITEBYTECODE="1")
+
+
+def options_for(machine: str, python: str | None) -> Iterator[str]:
+    """Options for wheels of another machine, or of a certain Python, which need not be those that run."""
+    if python:
+        yield from (f"--python-version={python}", "--implementation=cp", f"--abi=cp{python.replace('.', '')}")
+    yield from (f"--platform={policy}_{machine}" for policy in _POLICIES)
+
+
+def index_lines(indexes: Iterable[str], settings: Settings) -> Iterator[str]:
+    """The lines of a requirements file that name extra indexes.
+
+    They do not stand among the arguments, which everybody on the machine may read: a URL may hold a password.
+    """
+    yield from (f"--extra-index-url {settings.indexes[environment.index_variable(index)]}" for index in indexes)
 
 
 def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes, progress: Progress) -> Path:
@@ -32,13 +62,12 @@ def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes
     temporary = making / "tmp"
     temporary.mkdir()
     log = making / "log"
-    # Beside pip's own: a user's variable must not send the packages elsewhere.
-    env = environment.child(settings, **settings.pip, TMPDIR=str(temporary), PYTHONDONTWRITEBYTECODE="1")
-    argv = (
-        sys.executable, "-m", "pip", "install", "--no-deps", "--require-hashes", "--only-binary=:all:", "--no-compile",
-        "--no-input", "--disable-pip-version-check", "--progress-bar=off", "--retries=1", "--timeout=20",
-        f"--target={site}", *_other_python(locked), f"--requirement={requirements}",
-    )  # fmt: skip
+    env = environ(settings, temporary)
+    python = next((wheel.python for wheel in locked.wheels if wheel.python), None)
+    other = options_for(os.uname().machine, python) if python else ()
+    argv = command(
+        "install", "--require-hashes", "--no-compile", f"--target={site}", *other, f"--requirement={requirements}"
+    )
     said = ""
     for more in ((), ("--no-cache-dir",)):
         log.unlink(missing_ok=True)
@@ -55,19 +84,9 @@ def fetch(locked: Locked, making: Path, settings: Settings, processes: Processes
 
 
 def _requirements(locked: Locked, settings: Settings) -> Iterator[str]:
-    for index in locked.indexes:
-        # Here and not among the arguments, which everybody on the machine may read: a URL may hold a password.
-        yield f"--extra-index-url {settings.indexes[environment.index_variable(index)]}"
+    yield from index_lines(locked.indexes, settings)
     for wheel in locked.wheels:
         yield f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}"
-
-
-def _other_python(locked: Locked) -> Iterator[str]:
-    """Options for wheels of a certain Python, which is not the one that runs: only headers and libraries are used."""
-    if python := next((wheel.python for wheel in locked.wheels if wheel.python), None):
-        machine = os.uname().machine
-        yield from (f"--python-version={python}", "--implementation=cp", f"--abi=cp{python.replace('.', '')}")
-        yield from (f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 27, 17))
 
 
 def _failure(locked: Locked, said: str, settings: Settings) -> ToolchainError | UnavailableError:

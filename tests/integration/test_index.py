@@ -98,3 +98,29 @@ def test_a_proxy_that_refuses(indexes: _Indexes) -> None:
     assert result.status == 0, result.out
     assert "toolchain tiny-1 cannot be fetched: the proxy refuses; mend HTTPS_PROXY" in result.out
     assert indexes.left() == []
+
+
+def test_a_toolchain_is_locked_from_what_is_wanted(indexes: _Indexes) -> None:
+    data = indexes.yard.root / "toolchains"
+    before = (data / "lock.toml").read_text()
+    with (data / "packages.toml").open("a") as packages:
+        packages.write('\n["tiny-1"]\npackages = ["ky-tiny==1.*", "ky-other"]\nindex = "extra"\n')
+    for version in ("1.0", "1.1", "2.0"):
+        for machine in ("x86_64", "aarch64"):
+            tag = f"py3-none-manylinux_2_28_{machine}"
+            indexes.extra.publish("ky-tiny", version, {"tiny/tiny.h": f"{version} {machine}\n"}, tag)
+    indexes.extra.publish("ky-other", "3", {"other/other.h": "3\n"})
+    result = indexes.doit("lock", "--toolchains")
+    assert f"set {_VARIABLE} to its URL" in result.out
+    variable = {_VARIABLE: indexes.extra.url}
+    result = indexes.doit("lock", "--toolchains", **variable)
+    assert result.status == 0, result.out
+    assert "tiny-1: ky-tiny 1.1 added; tiny-1: ky-other 3 added" in result.out
+    after = (data / "lock.toml").read_text()
+    assert after.startswith(before)
+    assert indexes.doit(_TASK, **variable).status == 0
+    (root,) = (path for path in (indexes.cache / "toolchains").iterdir() if path.is_dir())
+    assert {path.name for path in root.iterdir()} >= {"tiny", "other"}
+    # And with nothing new, it needs no index.
+    assert "nothing to change" in indexes.doit("lock", "--toolchains").out
+    assert (data / "lock.toml").read_text() == after

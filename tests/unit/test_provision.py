@@ -76,6 +76,14 @@ def test_a_cuda_root(ensure: Ensure, settings: Settings) -> None:
     assert _left(settings) == [root.name]
 
 
+def test_what_other_packages_bring_stands_beside_the_toolkit(ensure: Ensure) -> None:
+    more = {"clang/native/libclang.so": "clang", "libclang-1.dist-info/METADATA": "", "bin/other": "other"}
+    root = ensure(_Pip({**_FILES, **more}))
+    assert (root / "clang/native/libclang.so").read_text() == "clang"
+    assert sorted(path.name for path in root.iterdir()) == ["bin", "clang", "lib", "lib64", "toolchain.json"]
+    assert [path.name for path in (root / "bin").iterdir()] == ["nvcc"]
+
+
 def test_pip_is_held_to_the_hashes_and_finds_the_users_index(ensure: Ensure) -> None:
     pip = _Pip()
     ensure(pip)
