@@ -43,6 +43,8 @@ def _present(host: Host) -> Iterator[Row]:
             yield f"cuda-{version}", "missing", "", toolkit
         elif toolkit.locked is None:
             yield f"cuda-{version}", "on this machine", "", f"{toolkit.identity}, {toolkit.root}"
+        elif toolkit.note:
+            yield f"cuda-{version}", "refused", "", toolkit.note
 
 
 def _provisioned(host: Host, settings: Settings) -> Iterator[Row]:

@@ -29,12 +29,13 @@ _TORCH_WHEEL = Locked(id="torch-2.12-cu130", wheels=(Wheel(name="torch", version
 _CUTLASS_WHEEL = Locked(id="cutlass-3.6", wheels=())
 _HERE = HostTorch(version="2.13.0+cu130", cuda="13.0", root=Path("/env/torch"), cuda_headers=("/env/cu13/include",))
 _ELSEWHERE = msgspec.structs.replace(_HERE, version="2.12.1", root=Path("/cache/torch"), locked=_TORCH_WHEEL)
+_TOOLKIT = Cuda(version=_V126, nvcc="12.6.20", root=Path("/usr/local/cuda-12.6"))
 _CUDA_HOST = msgspec.structs.replace(
     HOST,
     torch=_HERE,
     torches=(_ELSEWHERE,),
     cuda={
-        _V126: Cuda(version=_V126, nvcc="12.6.20", root=Path("/usr/local/cuda-12.6")),
+        _V126: _TOOLKIT,
         _V130: Cuda(version=_V130, nvcc="13.0.88", root=Path("/cache/cuda"), locked=_WHEELS, below={"gcc": "16"}),
     },
     depends={
@@ -152,6 +153,20 @@ def test_tvm_ffi_needs_no_torch() -> None:
 )
 def test_skipped_with_the_reason(planned: Kernel, text: str, on: Host, reason: str) -> None:
     assert _reason(planned, text, on) == reason
+
+
+def test_a_toolkit_with_all_headers_needs_none_of_the_environments() -> None:
+    torch = msgspec.structs.replace(_HERE, version="2.13.0+cu126", cuda="12.6", cuda_headers=())
+    toolkit = msgspec.structs.replace(_TOOLKIT, has_libraries=True)
+    toolchain = _spec(_kernel(), "2.13 cu126", on=_on(torch=torch, cuda={_V126: toolkit})).toolchain
+    assert toolchain is not None
+    assert toolchain.libraries[2].includes == ("/usr/local/cuda-12.6/include", "/usr/local/cuda-12.6/include/cccl")
+
+
+def test_a_toolkit_that_was_not_taken_is_told() -> None:
+    toolkit = msgspec.structs.replace(_TOOLKIT, note="/usr/local/cuda-13.0/bin/nvcc reports CUDA 12.4")
+    made = _spec(_kernel(_STABLE), "2.13 cu126", on=_on(cuda={_V126: toolkit}))
+    assert made.notes == ("/usr/local/cuda-13.0/bin/nvcc reports CUDA 12.4",)
 
 
 def test_what_is_in_an_index_that_nobody_named_is_not_provisioned() -> None:
