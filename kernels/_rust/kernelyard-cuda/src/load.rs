@@ -1,6 +1,6 @@
 //! Entries that are loaded on a device.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::sync::atomic::AtomicI32;
 use std::sync::{Mutex, OnceLock};
 
@@ -15,6 +15,10 @@ use crate::{Device, Entry, Image, Variant};
 
 /// The shared memory that every launch may ask for, in bytes; a kernel that wants more must be allowed to have it.
 const ALWAYS_ALLOWED: i32 = 48 << 10;
+
+/// With these set to 1 the driver compiles portable code where there is machine code too, and what it says of the result
+/// does not tell the two apart.
+const FORCED: [&str; 2] = ["CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT"];
 
 /// What is known of an entry since it was loaded.
 #[doc(hidden)]
@@ -92,6 +96,9 @@ impl Place {
             let (given, there) = (shown(capability), offered(entry.variants));
             return Err(error(&format!("has no code for capability {given}; there is {there}")));
         }
+        if let Some(name) = FORCED.iter().find(|name| is_forced(entry.variants, std::env::var_os(name))) {
+            return Err(error(&format!("{name} hides which of several tile sizes its code has; unset it")));
+        }
         let library = image.library(entry, device.driver())?;
         let symbol = CString::new(entry.symbol).map_err(|_| error("has a symbol that is no C string"))?;
         let (kernel, binary, shared) = device
@@ -117,6 +124,11 @@ fn attribute(device: &Device, kernel: CUkernel, attribute: Attribute) -> Outcome
     let mut value = 0;
     // SAFETY: the function writes to what it is given.
     unsafe { device.driver().cuKernelGetAttribute(&raw mut value, attribute, kernel, device.handle()) }.map(|()| value)
+}
+
+/// Whether code that the driver is forced to compile could be taken for other code.
+fn is_forced(variants: &[Variant], setting: Option<OsString>) -> bool {
+    setting.is_some_and(|value| value == "1") && variants.iter().any(|variant| variant.tuned != variants[0].tuned)
 }
 
 /// Whether there is code for a capability: machine code runs within a major version on this and later minor ones, and
