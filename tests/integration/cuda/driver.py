@@ -26,7 +26,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the stand-in must be told of an entry: `sizes` of its parameters, and its own shared memory, in bytes."""
+    """What the stand-in must be told of an entry: `sizes` of its parameters, and its own shared memory, in bytes.
+
+    `machine` are the capabilities that it has machine code for, `9.0a` where that runs on no other; `portable` those of
+    its PTX or Tile IR.
+    """
 
     symbol: str
     sizes: tuple[int, ...]
@@ -60,7 +64,7 @@ class Machine:
         lines += (f"device {_number(gpu.capability)} {gpu.shared}" for gpu in self.gpus)
         lines += (
             f"entry {kernel.symbol} {kernel.shared} {_list(map(_number, kernel.machine))} "
-            f"{_list(map(_number, kernel.portable))} {_list(kernel.sizes)}"
+            f"{_list(map(_number, kernel.portable))} {_list(map(str, kernel.sizes))}"
             for kernel in self.kernels
         )
         lines += (f"fail {fault.call} {fault.status} {fault.times}" for fault in self.faults)
@@ -124,13 +128,14 @@ def kernels(table: str, *, shared: int = 0) -> tuple[Kernel, ...]:
     found = []
     for text in table.split("::kernelyard_cuda::Entry")[1:]:
         (symbol,) = re.findall(r'symbol:\s*"([^"]*)"', text)
-        variants = re.findall(r"capability:\s*\((\d+), (\d+)\),\s*portable:\s*(true|false)", text)
+        pattern = r"capability:\s*\((\d+), (\d+)\),\s*exact:\s*(true|false),\s*portable:\s*(true|false)"
+        variants = re.findall(pattern, text)
         found.append(
             Kernel(
                 symbol=symbol,
                 sizes=tuple(_SIZES[kind] for kind in re.findall(r"Parameter::(\w+)", text)),
-                machine=tuple(f"{major}.{minor}" for major, minor, _ in variants),
-                portable=tuple(f"{major}.{minor}" for major, minor, portable in variants if portable == "true"),
+                machine=tuple(f"{major}.{minor}{'a' * (exact == 'true')}" for major, minor, exact, _ in variants),
+                portable=tuple(f"{major}.{minor}" for major, minor, _, portable in variants if portable == "true"),
                 shared=shared,
             )
         )
@@ -144,10 +149,10 @@ def fatbin(content: bytes) -> bytes:
     return header + len(padded).to_bytes(8, "little") + padded
 
 
-def _number(capability: str) -> int:
-    major, minor = capability.split(".")
-    return 10 * int(major) + int(minor)
+def _number(capability: str) -> str:
+    """`9.0a` as `90a`."""
+    return capability.replace(".", "")
 
 
-def _list(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers)) or "-"
+def _list(items: Iterable[str]) -> str:
+    return ",".join(items) or "-"

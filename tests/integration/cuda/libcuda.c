@@ -6,8 +6,9 @@
  *   driver <version>               as cuDriverGetVersion says it: 13000
  *   device <capability> <shared>   a device: 90 for 9.0, and the bytes of shared memory that a block can have
  *   entry <symbol> <shared> <machine> <portable> <sizes>
- *                                  a kernel that libraries have: its own shared memory, the capabilities of its code
- *                                  and of its portable code, and the sizes of its parameters, each `-` or as in 80,90
+ *                                  a kernel that libraries have: its own shared memory, the capabilities of its machine
+ *                                  code (90a: for that one alone) and of its portable code, and the sizes of its
+ *                                  parameters, each `-` or as in 80,90a
  *   fail <call> <status> <times>   make the next calls of a function fail
  *
  * What is not in a fatbin's header it cannot know, so it is told: which code there is, and how large parameters are.
@@ -24,7 +25,7 @@
 #include <unistd.h>
 
 enum { MOST_DEVICES = 8, MOST_ENTRIES = 1024, MOST_PARAMETERS = 64, MOST_VARIANTS = 16, MOST_CONTEXTS = 64 };
-enum { ALWAYS_ALLOWED = 48 << 10, FATBIN = 0xBA55ED50 };
+enum { ALWAYS_ALLOWED = 48 << 10, EXACT = 1000, FATBIN = 0xBA55ED50 };
 enum { SUCCESS, INVALID_VALUE, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
        NO_BINARY_FOR_GPU = 209, NOT_FOUND = 500 };
 
@@ -47,11 +48,14 @@ static _Thread_local int depth;
 
 /* --- settings --- */
 
-/* Numbers as in 80,90; the list ends with -1. */
+/* Numbers as in 80,90a; the list ends with -1. */
 static void numbers(const char *text, int *list) {
     int count = 0;
-    for (const char *at = text; *at && strcmp(text, "-"); at += strcspn(at, ",") + (strchr(at, ',') != NULL))
-        list[count++] = atoi(at);
+    for (const char *at = text; *at && strcmp(text, "-"); at += strcspn(at, ",") + (strchr(at, ',') != NULL)) {
+        char *end;
+        list[count] = strtol(at, &end, 10);
+        list[count++] += *end == 'a' ? EXACT : 0;
+    }
     list[count] = -1;
 }
 
@@ -290,11 +294,14 @@ unsigned cuLibraryGetKernel(Kernel **kernel, Library *library, const char *symbo
     END(cuLibraryGetKernel, NOT_FOUND);
 }
 
-/* The code that a driver takes: machine code of the same major version, the newest; else it compiles portable code. */
+/* The code that a driver takes: machine code for just this capability, else the newest of its major version, else what
+ * it compiles from portable code. */
 static int binary(const Entry *entry, int capability) {
     int best = -1;
     for (const int *code = entry->machine; *code >= 0; code++)
-        if (*code / 10 == capability / 10 && *code <= capability && *code > best)
+        if (*code == capability + EXACT)
+            best = capability;
+        else if (*code / 10 == capability / 10 && *code <= capability && *code > best)
             best = *code;
     for (const int *code = entry->portable; *code >= 0 && best < 0; code++)
         if (*code <= capability)

@@ -14,8 +14,8 @@
             ::kernelyard_cuda::Parameter::F64,
         ],
         variants: &[
-            ::kernelyard_cuda::Variant { capability: (8, 0), portable: false, tuned: &[("BM", 64)], checks: &[] },
-            ::kernelyard_cuda::Variant { capability: (9, 0), portable: false, tuned: &[("BM", 128)], checks: &[
+            ::kernelyard_cuda::Variant { capability: (8, 0), exact: false, portable: false, tuned: &[("BM", 64)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (9, 0), exact: true, portable: false, tuned: &[("BM", 128)], checks: &[
                 ::kernelyard_cuda::Check {
                     grid: [-1, 0, 0],
                     constant: 1001,
@@ -23,7 +23,7 @@
                     cause: "at most 1000 blocks are numbered",
                 },
             ] },
-            ::kernelyard_cuda::Variant { capability: (12, 0), portable: true, tuned: &[("BM", 256)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (12, 0), exact: true, portable: true, tuned: &[("BM", 256)], checks: &[] },
         ],
     },
     ::kernelyard_cuda::Entry {
@@ -41,8 +41,8 @@
             ::kernelyard_cuda::Parameter::F64,
         ],
         variants: &[
-            ::kernelyard_cuda::Variant { capability: (8, 0), portable: false, tuned: &[("BM", 64)], checks: &[] },
-            ::kernelyard_cuda::Variant { capability: (9, 0), portable: false, tuned: &[("BM", 128)], checks: &[
+            ::kernelyard_cuda::Variant { capability: (8, 0), exact: false, portable: false, tuned: &[("BM", 64)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (9, 0), exact: true, portable: false, tuned: &[("BM", 128)], checks: &[
                 ::kernelyard_cuda::Check {
                     grid: [-1, 0, 0],
                     constant: 1001,
@@ -50,7 +50,7 @@
                     cause: "at most 1000 blocks are numbered",
                 },
             ] },
-            ::kernelyard_cuda::Variant { capability: (12, 0), portable: true, tuned: &[("BM", 256)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (12, 0), exact: true, portable: true, tuned: &[("BM", 256)], checks: &[] },
         ],
     },
     ::kernelyard_cuda::Entry {
@@ -68,8 +68,8 @@
             ::kernelyard_cuda::Parameter::F64,
         ],
         variants: &[
-            ::kernelyard_cuda::Variant { capability: (8, 0), portable: false, tuned: &[("BM", 64)], checks: &[] },
-            ::kernelyard_cuda::Variant { capability: (9, 0), portable: false, tuned: &[("BM", 128)], checks: &[
+            ::kernelyard_cuda::Variant { capability: (8, 0), exact: false, portable: false, tuned: &[("BM", 64)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (9, 0), exact: true, portable: false, tuned: &[("BM", 128)], checks: &[
                 ::kernelyard_cuda::Check {
                     grid: [-1, 0, 0],
                     constant: 1001,
@@ -77,7 +77,7 @@
                     cause: "at most 1000 blocks are numbered",
                 },
             ] },
-            ::kernelyard_cuda::Variant { capability: (12, 0), portable: true, tuned: &[("BM", 256)], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (12, 0), exact: true, portable: true, tuned: &[("BM", 256)], checks: &[] },
         ],
     },
     ::kernelyard_cuda::Entry {
@@ -91,7 +91,7 @@
             ::kernelyard_cuda::Parameter::B32,
         ],
         variants: &[
-            ::kernelyard_cuda::Variant { capability: (7, 5), portable: true, tuned: &[], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (7, 5), exact: false, portable: true, tuned: &[], checks: &[] },
         ],
     },
     ::kernelyard_cuda::Entry {
@@ -105,7 +105,7 @@
             ::kernelyard_cuda::Parameter::B32,
         ],
         variants: &[
-            ::kernelyard_cuda::Variant { capability: (7, 5), portable: true, tuned: &[], checks: &[] },
+            ::kernelyard_cuda::Variant { capability: (7, 5), exact: false, portable: true, tuned: &[], checks: &[] },
         ],
     },
 ]
