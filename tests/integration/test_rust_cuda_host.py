@@ -166,7 +166,7 @@ def test_a_capability_that_the_image_lacks(host: Host, capability: str) -> None:
     run = host.run("say(scale)", Machine(gpus=(Gpu(capability),), kernels=KERNELS))
     assert run.out == (
         f"RuntimeError: scale_f16_64 on cuda:0: has no code for capability {capability}; "
-        "there is 8.0, 9.0a and 12.0a or newer"
+        "there is 8.0, 9.0 alone and 12.0 or newer"
     )
     assert "cuLibraryLoadData" not in run.record.names()
 
@@ -176,7 +176,7 @@ def test_code_that_the_table_does_not_know(host: Host) -> None:
     run = host.run("say(scale)", Machine(gpus=(Gpu("8.9"),), kernels=strange))
     assert run.out == (
         "RuntimeError: scale_f16_64 on cuda:0: the driver chose code for capability 8.7, "
-        "and there is only 8.0, 9.0a and 12.0a or newer"
+        "and there is only 8.0, 9.0 alone and 12.0 or newer"
     )
 
 

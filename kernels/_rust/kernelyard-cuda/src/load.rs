@@ -155,9 +155,12 @@ fn chosen(variants: &'static [Variant], binary: (i32, i32), device: (i32, i32)) 
 
 fn offered(variants: &[Variant]) -> String {
     list(variants.iter().map(|variant| {
-        let exact = if variant.exact { "a" } else { "" };
-        let newer = if variant.portable { " or newer" } else { "" };
-        format!("{}{exact}{newer}", shown(variant.capability))
+        let newer = match (variant.portable, variant.exact) {
+            (true, _) => " or newer",
+            (false, true) => " alone",
+            (false, false) => "",
+        };
+        format!("{}{newer}", shown(variant.capability))
     }))
 }
 
@@ -186,7 +189,7 @@ mod tests {
             assert_eq!(runs_on(VARIANTS, capability), runs, "{capability:?}");
         }
         assert!(!runs_on(&VARIANTS[2..3], (10, 0)) && !runs_on(&VARIANTS[2..3], (8, 9)));
-        assert_eq!(offered(VARIANTS), "8.0, 8.6 or newer, 9.0a and 12.0a or newer");
+        assert_eq!(offered(VARIANTS), "8.0, 8.6 or newer, 9.0 alone and 12.0 or newer");
     }
 
     #[test]
