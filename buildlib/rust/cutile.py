@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import msgspec
 
 from buildlib import process
@@ -76,24 +77,25 @@ def emit(
         **rustflags((), rust, spec.toolchain.compiler.path),
         **environment(compiler, spec.toolchain.compiler, workspace),
     }
+    target = workspace.settings.cache / "emitters"
     argv = (
-        rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={cargo.target}",
+        rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={target}",
         *profile(),
     )  # fmt: skip
-    program = cargo.target / rust.host / PROFILE / name
+    program = target / rust.host / PROFILE / name
     archs = spec.archs[device.component]
     capabilities = tuple(dict.fromkeys(arch.removesuffix("+PTX").removesuffix("a") for arch in archs))
-    for step, command in (
-        ("does not compile", argv),
-        ("cannot be emitted", (str(program), str(folder), *capabilities)),
-    ):
-        before = log.stat().st_size if log.exists() else 0
-        status = run(command, cargo.root, cargo.folder, rust, log, workspace, environ)
-        if status != 0:
-            raise StepError(
-                f"{where} {step} ({process.describe(status)}); the whole log is {workspace.shown(log)}\n"
-                f"{said(log, before)}"
-            )
+    target.mkdir(parents=True, exist_ok=True)
+    # Checkouts share the crates of cutile, which take minutes to compile, and the program must be this one's.
+    with filelock.FileLock(target / "lock"):
+        for command in (argv, (str(program), str(folder), *capabilities)):
+            before = log.stat().st_size if log.exists() else 0
+            status = run(command, cargo.root, cargo.folder, rust, log, workspace, environ)
+            if status != 0:
+                raise StepError(
+                    f"{where} does not compile ({process.describe(status)}); the whole log is {workspace.shown(log)}\n"
+                    f"{said(log, before)}"
+                )
     emitted = msgspec.json.decode((folder / "entries.json").read_bytes(), type=_Emitted)
     return tuple(_unit(entry, folder, archs) for entry in emitted.entries)
 
