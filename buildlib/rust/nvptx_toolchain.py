@@ -85,6 +85,12 @@ class Nvptx(msgspec.Struct, frozen=True, kw_only=True, tag="nvptx"):
         return self.toolkit.root
 
     @property
+    def cuda(self) -> Version:
+        """The oldest CUDA whose driver loads what it makes: one accepts all machine code of its major version."""
+        assert self.toolkit is not None
+        return Version(self.toolkit.version.major, 0)
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """What every crate is compiled with; the sysroot comes to it."""
         return _FLAGS if self.source else _FLAGS_OF_INSTALLED

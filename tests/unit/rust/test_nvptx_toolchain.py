@@ -158,10 +158,10 @@ def test_the_identity_has_no_path_but_all_that_decides(machine: Machine) -> None
     found = machine.found()
     assert found.identity.startswith("rustc 1.96.0 012345678 nvptx64-nvidia-cuda (own core, ")
     assert str(machine.folder) not in found.identity
-    toolkit = Cuda(version=Version(13, 0), nvcc="13.0.88", root=Path("/cuda"))
+    toolkit = Cuda(version=Version(13, 2), nvcc="13.2.88", root=Path("/cuda"))
     beside = found.beside(toolkit)
-    assert beside.identity == f"{found.identity} and nvcc 13.0.88"
-    assert beside.root == Path("/cuda")
+    assert beside.identity == f"{found.identity} and nvcc 13.2.88"
+    assert (beside.root, beside.cuda) == (Path("/cuda"), Version(13, 0))
     # The assembler does not decide about core.
     assert beside.folder(Path("/cache")) == found.folder(Path("/cache"))
 
