@@ -14,10 +14,9 @@ from pathlib import Path
 import filelock
 import msgspec
 
-_RECORD = "toolchain.json"
+from buildlib.fetch.common import Progress
 
-# Takes a toolchain's name, and what to say about it.
-Progress = Callable[[str, str], None]
+_RECORD = "toolchain.json"
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
