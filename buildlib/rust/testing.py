@@ -14,6 +14,7 @@ from buildlib.rust import cutile, images
 from buildlib.rust.cargo import laid_out
 from buildlib.rust.command import run, rustflags, said
 from buildlib.rust.crates import TILE, Crates
+from buildlib.rust.dsl import Cutile
 from buildlib.rust.manifest import Crate
 from buildlib.rust.workspace import CargoWorkspace
 from buildlib.workspace import Workspace
@@ -71,6 +72,7 @@ def _test_tiles(
     """Crates over those of cutile, which are compiled as for emitters, once for both."""
     assert spec.toolchain is not None
     compiler = spec.toolchain.dsls[Dsl.CUTILE]
+    assert isinstance(compiler, Cutile)
     with cutile.shared_target(spec, compiler, workspace) as (target, extra):
         _run(spec, [crate.name for crate in tested], (*target, *cutile.profile()), extra, cargo, log, workspace)
 
