@@ -11,9 +11,10 @@ use cutile::cutile_compiler::error::JITError;
 use cutile::cutile_compiler::hints::{CompileOptions, DebugInfoLevel};
 use cutile_ir::bytecode::BytecodeVersion;
 use cutile_ir::capabilities::TargetCapabilities;
-use cutile_ir::ir::{Attribute, Module};
+use cutile_ir::ir::Module;
 
 use crate::error::{Error, Result};
+use crate::finish::finish;
 use crate::launch_check::GridCheck;
 use crate::plan::Image;
 use crate::program::Program;
@@ -110,8 +111,7 @@ fn compile_in(parsed: &Parsed, program: &Program, image: &Image) -> std::result:
     )?
     .with_target_capabilities(newest)?;
     let mut module = compiler.compile()?;
-    rename(&mut module, &image.symbol);
-    program.package.relocate(&mut module);
+    finish(&mut module, &image.symbol, program.package);
     let launch_checks = compiler.get_validator().launch_checks;
     let launch_checks = launch_checks.iter().map(GridCheck::new).collect::<std::result::Result<_, _>>();
     let launch_checks = launch_checks.map_err(|atom| {
@@ -121,16 +121,6 @@ fn compile_in(parsed: &Parsed, program: &Program, image: &Image) -> std::result:
         ))
     })?;
     Ok(Compiled { bytecode: bytecode(&module, image)?, text: module.to_mlir_text(), launch_checks })
-}
-
-fn rename(module: &mut Module, symbol: &str) {
-    for id in module.functions.clone() {
-        for (name, value) in &mut module.op_mut(id).attributes {
-            if name == "sym_name" {
-                *value = Attribute::String(symbol.to_owned());
-            }
-        }
-    }
 }
 
 /// Bytecode of the oldest version of Tile IR that can express the module: more drivers can read it.
