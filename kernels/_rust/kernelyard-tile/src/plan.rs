@@ -30,6 +30,8 @@ pub(crate) struct Image {
     /// The values of the function's generic parameters, in its own order.
     pub(crate) generics: Vec<String>,
     pub(crate) tuned: Vec<(String, i32)>,
+    /// How many warps compute a block, where the author says so.
+    pub(crate) warps: Option<i32>,
     pub(crate) symbol: String,
 }
 
@@ -55,7 +57,7 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
             let (keys, generics) = values_of(program.function, &signature, &instance)?;
             let symbol = symbol_of(program.function, &keys);
             let tuned = instance.tuned.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            let image = Image { capability, program: index, generics, tuned, symbol };
+            let image = Image { capability, program: index, generics, tuned, warps: instance.warps, symbol };
             match entries.iter_mut().find(|entry| entry.symbol == image.symbol) {
                 Some(entry) if entry.has(capability) => return Err(twice(&image.symbol, entry.place, instance.place)),
                 Some(entry) => entry.images.push(image),
@@ -186,6 +188,7 @@ mod tests {
             program: 0,
             generics: vec!["bf16".to_owned(), "-64".to_owned(), n.to_string()],
             tuned: vec![("N".to_owned(), n)],
+            warps: None,
             symbol: "fill_bf16_m64".to_owned(),
         };
         assert_eq!(first.images, [image(128, BOTH[0]), image(256, BOTH[1])]);
