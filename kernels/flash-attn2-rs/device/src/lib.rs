@@ -30,7 +30,7 @@ pub mod attention {
     ///
     /// `D` is `dim`, rounded up to a power of two: what is beyond `dim` is read as zeros and not written. Without
     /// `GENERAL`, logits are scores times `scale`, which is positive. With it, `scale` may be any number; scores are
-    /// capped if `softcap` is positive, and get alibi's bias if `slopes_head` is not 0.
+    /// capped if `softcap` is positive, and get alibi's bias if `alibi` is 1.
     ///
     /// Logits are in units of log 2, so that exponentials are powers of 2. The query of row `r` stands at key
     /// `r + keys - queries`, and sees `left` keys before that and `right` after it. Offsets are i64, as a tensor may
@@ -57,6 +57,7 @@ pub mod attention {
         v_batch: i64,
         v_head: i64,
         v_row: i32,
+        alibi: i32,
         slopes_batch: i64,
         slopes_head: i64,
         left: i32,
@@ -85,7 +86,7 @@ pub mod attention {
 
         let mut slope: f32 = 0.0f32;
         if GENERAL == 1i32 {
-            if slopes_head != 0i64 {
+            if alibi == 1i32 {
                 let given: f32 = unsafe { number(slopes, batch * slopes_batch + head * slopes_head) };
                 slope = given * 1.4426950408889634f32;
             }
