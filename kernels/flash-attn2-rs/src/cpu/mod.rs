@@ -1,16 +1,24 @@
-//! The functions that Python calls. Arguments are checked here, and nowhere else.
+//! The CPU: [`isa`] chooses the code for this one, and [`attention`] is the algorithm, written once over the operations of
+//! [`simd`].
 
-use kernelyard_rs::tvm_ffi::{Array, DLDevice, DLDeviceType, Error, String, Tensor, VALUE_ERROR};
+mod attention;
+mod element;
+mod isa;
+mod simd;
+mod tensor;
+
+use kernelyard_rs::tvm_ffi::{Array, Error, String, Tensor, VALUE_ERROR};
 use kernelyard_rs::{Arg, Element, Result, TensorView, View, dispatch_float, export, parallel};
 
-use crate::attention::{DIM_STEP, MAX_DIM, Problem};
-use crate::isa::{Isa, Solve};
-use crate::tensor::Typed;
-use crate::window::Window;
+use crate::call::Call;
+use crate::cpu::attention::Problem;
+use crate::cpu::isa::{Isa, Solve};
+use crate::cpu::tensor::Typed;
 
 /// Multiply-adds that the calling thread does before others would have woken up.
 const SERIAL: usize = 1_000_000;
 
+export!(device_type());
 export!(simd_paths());
 export!(fwd(
     q,
@@ -25,6 +33,11 @@ export!(fwd(
     num_threads,
     simd
 ));
+
+/// The type of the device that this build is for, as in PyTorch.
+fn device_type() -> Result<String> {
+    Ok("cpu".into())
+}
 
 /// The instruction sets that this CPU has, the fastest last.
 fn simd_paths() -> Result<Array<String>> {
@@ -47,53 +60,33 @@ fn fwd(
     num_threads: i64,
     simd: String,
 ) -> Result<Array<Tensor>> {
-    let (q, k, v) = (Arg::new("q", q), Arg::new("k", k), Arg::new("v", v));
-    let float = q.float()?;
-    let [batch, queries, heads, dim] = q.dims()?;
-    let [_, keys, key_heads, _] = k.dims()?;
-    for tensor in [k, v] {
-        tensor.same_dtype(&q)?.has_shape(&[batch, keys, key_heads, dim])?;
-    }
-    if dim == 0 || dim > MAX_DIM || !dim.is_multiple_of(DIM_STEP) {
-        let what = format!("has headdim {dim}; must be a multiple of {DIM_STEP} up to {MAX_DIM}");
-        return Err(q.error(VALUE_ERROR, &what));
-    }
-    if heads > 0 && (key_heads == 0 || !heads.is_multiple_of(key_heads)) {
-        return Err(k.error(VALUE_ERROR, &format!("has {key_heads} heads; must divide the {heads} of q")));
-    }
-    if softcap.is_nan() || softcap < 0.0 {
-        return Err(Error::new(VALUE_ERROR, &format!("softcap: is {softcap}; must be positive, or 0 for none"), ""));
-    }
-    let problem = Problem {
-        batch,
-        heads,
-        key_heads,
-        dim,
-        window: Window::new(queries, keys, is_causal, window_size_left, window_size_right),
-        slopes: alibi_slopes.map(|slopes| slopes_of(Arg::new("alibi_slopes", slopes), batch, heads)).transpose()?,
-        scale: softmax_scale.unwrap_or(1.0 / (dim as f64).sqrt()) as f32,
-        softcap: softcap as f32,
-    };
+    let call =
+        Call::new(q, k, v, alibi_slopes, softmax_scale, is_causal, window_size_left, window_size_right, softcap)?;
     let isa = isa(&simd)?;
     if let Ok(threads @ 1..) = usize::try_from(num_threads) {
         parallel::set_threads(threads);
     }
-    dispatch_float!(float, T => run::<T>(&problem, [q, k, v], isa))
+    dispatch_float!(call.float, T => run::<T>(&call, isa))
 }
 
-fn run<T: Solve>(problem: &Problem, [q, k, v]: [Arg; 3], isa: Isa) -> Result<Array<Tensor>> {
-    let [batch, queries, heads, dim] = q.dims()?;
-    let out = new::<T>(&[batch, queries, heads, dim])?;
-    let lse = new::<f32>(&[batch, heads, queries])?;
-    let (out_arg, lse_arg) = (Arg::new("out", (&out).into()), Arg::new("lse", (&lse).into()));
-    // SAFETY: both are new, and used by nothing else until they are returned.
-    let (out_view, lse_view) = unsafe { (out_arg.view_mut()?, lse_arg.view_mut()?) };
-    let tensors = Typed { q: rows(&q)?, k: rows(&k)?, v: rows(&v)?, out: out_view, lse: lse_view };
+fn run<T: Solve>(call: &Call, isa: Isa) -> Result<Array<Tensor>> {
+    let problem = problem(call)?;
+    let (q, k, v) = (rows(&call.q)?, rows(&call.k)?, rows(&call.v)?);
+    let results = call.results::<T>()?;
+    let (out, lse) = (results.out(), results.lse());
     if out.numel() > 0 {
-        let work = [out.numel(), k.shape()[1] as usize, 2].into_iter().fold(1, usize::saturating_mul);
-        T::solve(problem, &tensors, isa, if work < SERIAL { 1 } else { parallel::threads() });
+        // SAFETY: both are new, and used by nothing else until they are returned.
+        let tensors = unsafe { Typed { q, k, v, out: out.view_mut()?, lse: lse.view_mut()? } };
+        let work = [out.numel(), call.window.keys, 2].into_iter().fold(1, usize::saturating_mul);
+        T::solve(&problem, &tensors, isa, if work < SERIAL { 1 } else { parallel::threads() });
     }
-    Ok(Array::new(vec![out, lse]))
+    Ok(results.into_array())
+}
+
+fn problem(call: &Call) -> Result<Problem> {
+    let &Call { batch, heads, key_heads, dim, window, .. } = call;
+    let slopes = call.slopes.map(|slopes| slopes_of(slopes, batch, heads)).transpose()?;
+    Ok(Problem { batch, heads, key_heads, dim, window, slopes, scale: call.scale as f32, softcap: call.softcap as f32 })
 }
 
 /// The instruction set of that name.
@@ -119,16 +112,10 @@ fn rows<T: Element>(tensor: &Arg) -> Result<View<'_, T, 4>> {
 fn slopes_of(tensor: Arg, batch: usize, heads: usize) -> Result<Vec<f32>> {
     let all = (0..batch).flat_map(|row| (0..heads).map(move |head| (row, head)));
     if tensor.shape().len() == 1 {
-        let view = tensor.has_shape(&[heads])?.view::<f32, 1>()?;
+        let view = tensor.view::<f32, 1>()?;
         Ok(all.map(|(_, head)| view.at([head])).collect())
     } else {
-        let view = tensor.has_shape(&[batch, heads])?.view::<f32, 2>()?;
+        let view = tensor.view::<f32, 2>()?;
         Ok(all.map(|(row, head)| view.at([row, head])).collect())
     }
-}
-
-/// A new tensor, from the caller's allocator.
-fn new<T: Element>(shape: &[usize]) -> Result<Tensor> {
-    let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
-    Tensor::from_env_alloc(&shape, T::DTYPE, DLDevice::new(DLDeviceType::kDLCPU, 0))
 }
