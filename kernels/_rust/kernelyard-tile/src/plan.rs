@@ -100,12 +100,11 @@ fn differs(symbol: &str, with: Capability, without: Capability, place: Place) ->
     Error::at(place, message)
 }
 
+/// By which the host chooses, with their names.
+type Keys = Vec<(String, Value)>;
+
 /// The keys, and the values of all generics as cutile takes them, both in the function's order.
-fn values_of(
-    function: &str,
-    signature: &Signature,
-    instance: &Instance,
-) -> Result<(Vec<(String, Value)>, Vec<String>)> {
+fn values_of(function: &str, signature: &Signature, instance: &Instance) -> Result<(Keys, Vec<String>)> {
     let error = |what: String| Err(Error::at(instance.place, format!("{function}: {what}")));
     let given: Vec<_> = instance.values().collect();
     for (nth, (name, _)) in given.iter().enumerate() {
