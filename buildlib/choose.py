@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from buildlib.config.model import Component
+from buildlib.config.model import Component, Dsl, RustCuda
 from buildlib.cuda import Cuda
+from buildlib.rust.dsl import DeviceCompiler
 from buildlib.toolchain import Host, Library, Toolchain, Torch, runtime
 from buildlib.variant import Backend, Compute, TorchStableAbiVariant, TorchVariant, TvmFfiVariant, Variant, Version
 
@@ -23,6 +24,8 @@ def toolchain(
 ) -> Toolchain | Missing | str:
     """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
     chosen = _toolchain(variant, compute, host, channel)
+    if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
+        chosen = _with_dsls(chosen, compute, components, host)
     if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
         chosen = _with_depends(chosen, components, host)
     if isinstance(chosen, Toolchain):
@@ -66,6 +69,21 @@ def _toolchain(variant: Variant, compute: Compute, host: Host, channel: str | No
         cuda=toolkit if isinstance(toolkit, Cuda) else None,
         locked=tuple(locked),
     )
+
+
+def _with_dsls(chosen: Toolchain, compute: Compute, components: Iterable[Component], host: Host) -> Toolchain | str:
+    """A toolchain with the compilers of the components' device languages, or why one cannot be had."""
+    dsls: dict[Dsl, DeviceCompiler] = {}
+    locked = list(chosen.locked)
+    for dsl in dict.fromkeys(part.dsl for part in components if isinstance(part, RustCuda)):
+        found = host.dsls[dsl]
+        if isinstance(found, str):
+            return found
+        if compute.version is not None and (refused := found.refuses(compute.version)):
+            return refused
+        dsls[dsl] = found
+        locked += found.locked
+    return msgspec.structs.replace(chosen, dsls=dsls, locked=tuple(locked))
 
 
 def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:
