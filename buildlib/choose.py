@@ -81,7 +81,7 @@ def _with_dsls(chosen: Toolchain, compute: Compute, components: Iterable[Compone
             return found
         if compute.version is not None and (refused := found.refuses(compute.version)):
             return refused
-        dsls[dsl] = found
+        dsls[dsl] = found.beside(chosen.cuda) if chosen.cuda else found
         locked += found.locked
     return msgspec.structs.replace(chosen, dsls=dsls, locked=tuple(locked))
 

@@ -1,19 +1,11 @@
-"""Toolchains that are fetched, to the byte that is locked, and kept in the per-user cache.
-
-A folder is made under another name and renamed when it is whole, so a killed provisioning leaves nothing that could be
-taken for a toolchain. Of two processes one provisions, and the other waits.
-"""
+"""Toolchains that are fetched, to the byte that is locked, and kept in the per-user cache."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
-import filelock
-import msgspec
-
-from buildlib import cuda, environment
+from buildlib import cuda, environment, kept
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError, UnavailableError
 from buildlib.fetch import git, pip
@@ -22,31 +14,14 @@ from buildlib.lock import Locked
 from buildlib.process import Processes
 from buildlib.variant import Version
 
-_RECORD = "toolchain.json"
 # Of torch only what is compiled and linked against is kept.
 _TORCH = ("torch/include", "torch/version.py")
 _TORCH_LIBRARIES = ("libc10.so", "libc10_cuda.so", "libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so")
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provisioned folder holds: the size of each file, in bytes, by path."""
-
-    id: str
-    files: dict[str, int]
-
-
 def size(locked: Locked, settings: Settings) -> int | None:
     """The bytes of a provisioned toolchain on the disk, or None where it is not there, or not whole."""
-    folder = locked.folder(settings.cache)
-    try:
-        record = msgspec.json.decode((folder / _RECORD).read_bytes(), type=_Record)
-    except (OSError, msgspec.DecodeError):
-        return None
-    try:
-        whole = all(os.stat(folder / path).st_size == bytes_ for path, bytes_ in record.files.items())
-    except OSError:
-        return None
-    return sum(record.files.values()) if whole else None
+    return kept.size(locked.folder(settings.cache))
 
 
 def lacks(locked: Locked, settings: Settings) -> str | None:
@@ -65,43 +40,18 @@ def ensure(locked: Locked, settings: Settings, processes: Processes, progress: P
         UnavailableError: the index cannot be reached, or has not got it.
         ToolchainError: it cannot be provisioned for a reason that the user can mend.
     """
-    folder = locked.folder(settings.cache)
-    if size(locked, settings) is not None:
-        return folder
-    if reason := lacks(locked, settings):
+    if size(locked, settings) is None and (reason := lacks(locked, settings)):
         raise UnavailableError(f"toolchain {locked.id}: {reason}")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = filelock.FileLock(folder.with_name(f"{folder.name}.lock"))
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        progress(locked.id, "waiting for another process that provisions it")
-        lock.acquire()
-    try:
-        if size(locked, settings) is None:
-            # Under the lock, what is left under either name is of nobody who lives.
-            shutil.rmtree(folder, ignore_errors=True)
-            _provision(locked, folder, settings, processes, progress)
-    finally:
-        lock.release()
-    return folder
 
-
-def _provision(locked: Locked, folder: Path, settings: Settings, processes: Processes, progress: Progress) -> None:
-    making = folder.with_name(f".making-{folder.name}")
-    shutil.rmtree(making, ignore_errors=True)
-    try:
-        making.mkdir()
+    def provision(making: Path) -> Path:
         if shutil.disk_usage(making).free < locked.room:
             raise no_room(locked, settings)
         fetched = (git if locked.git else pip).fetch(locked, making, settings, processes, progress)
         root = _arrange(fetched)
         _try_out(locked, root, settings)
-        files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
-        (root / _RECORD).write_bytes(msgspec.json.encode(_Record(id=locked.id, files=files)))
-        root.rename(folder)
-    finally:
-        shutil.rmtree(making, ignore_errors=True)
+        return root
+
+    return kept.ensure(locked.folder(settings.cache), locked.id, provision, progress)
 
 
 def _arrange(site: Path) -> Path:

@@ -10,9 +10,13 @@
 | `workspace.py` | lays out the crates as Cargo workspaces, and pins them |
 | `dsl.py` | finds the compilers of device languages |
 | `cutile.py` | a device crate of tile programs → Tile IR → machine code |
+| `nvptx.py` | a device crate of SIMT code → PTX → machine code |
+| `nvptx_toolchain.py` | finds a rustc for that, and compiles its core once |
+| `ptx.py` | reads PTX |
 | `device_code.py` | what a device language makes: entries, and their code |
 | `images.py` | device crates → what a host crate embeds |
 | `cargo.py` | runs cargo: build |
 | `testing.py` | runs cargo: test |
+| `answers.py` | what cargo and rustc say of what they did |
 | `update.py` | `doit lock` |
 """

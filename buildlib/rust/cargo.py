@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import archive, images
+from buildlib.rust import answers, archive, images
 from buildlib.rust.command import release_flags, remaps, run, rustflags, said
 from buildlib.rust.crates import Crates
 from buildlib.rust.toolchain import Rust
@@ -32,14 +31,6 @@ class _Built(msgspec.Struct, frozen=True):
 
     key: str
     exports: tuple[str, ...]
-
-
-class _Message(msgspec.Struct):
-    """A line of what cargo answers."""
-
-    reason: str
-    manifest_path: str = ""
-    filenames: list[str] = []
 
 
 def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
@@ -138,41 +129,19 @@ def _compile(
             f"the whole log is {workspace.shown(log)}\n{said(log, before)}"
         )
     made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
-    _check_reads(made.with_suffix(".d"), spec, cargo, workspace)
+    answers.check_reads(made.with_suffix(".d"), spec, cargo, workspace)
     # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
     write_if_changed(library, made.read_bytes())
     manifests = {os.path.normpath(cargo.folder / "kernels" / crates.key / each.manifest) for each in crates.crates}
     libraries = [
         Path(path)
-        for message in _messages(answer)
+        for message in answers.messages(answer)
         if message.reason == "compiler-artifact" and message.manifest_path in manifests
         for path in message.filenames
         if path.endswith(".rlib")
     ]
     symbols = {symbol for library in libraries for symbol in archive.symbols(library)}
     return tuple(sorted(symbol for symbol in symbols if symbol.startswith("__tvm_ffi_")))
-
-
-def _check_reads(depfile: Path, spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> None:
-    """Check that rustc read no laid-out file that the digest does not cover: those are there for tests alone."""
-    crates, _, _ = _parts(spec)
-    kernel = cargo.folder / "kernels" / crates.key
-    covered = {os.path.normpath(kernel / path) for path in workspace.inputs(spec).crates}
-    _, _, listed = depfile.read_text(encoding="utf-8").partition(".a: ")
-    for path in re.split(r"(?<!\\) ", listed.strip()):
-        read = os.path.normpath(path.replace("\\ ", " "))
-        if read.startswith(f"{cargo.folder}/kernels/") and read not in covered:
-            shown = os.path.relpath(read, kernel)
-            raise StepError(
-                f"{workspace.shown(spec.kernel.folder)}: its crates read {shown}, which is taken for a file of tests; "
-                "list it in src of the component in build.toml"
-            )
-
-
-def _messages(answer: Path) -> Iterator[_Message]:
-    for line in answer.read_bytes().splitlines():
-        with contextlib.suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=_Message)
 
 
 def _hashes_now(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:

@@ -13,9 +13,12 @@ import msgspec
 
 from buildlib import capability
 from buildlib.config.model import Dsl
+from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.environment import Settings
 from buildlib.lock import Locked
+from buildlib.rust import nvptx_toolchain
+from buildlib.rust.nvptx_toolchain import Nvptx
 from buildlib.variant import Version
 
 # The first capability from which on tileiras makes code for one architecture alone: `sm_90a`, and not `sm_90`.
@@ -39,6 +42,10 @@ class Cutile(msgspec.Struct, frozen=True, kw_only=True, tag="cutile"):
     @property
     def identity(self) -> str:
         return f"tileiras {self.version}"
+
+    def beside(self, _toolkit: Cuda) -> Cutile:
+        """It for a variant with a toolkit; it has an assembler of its own."""
+        return self
 
     def refuses(self, cuda: Version) -> str | None:
         """Why no variant for a version of CUDA can have its code, or None."""
@@ -73,7 +80,7 @@ class Cutile(msgspec.Struct, frozen=True, kw_only=True, tag="cutile"):
         return capability.in_order(images)
 
 
-DeviceCompiler = Cutile
+DeviceCompiler = Cutile | Nvptx
 
 
 class _CutileData(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
@@ -85,6 +92,7 @@ class _CutileData(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cutile: _CutileData
+    nvptx: nvptx_toolchain.Requirements
 
 
 def find(
@@ -98,12 +106,17 @@ def find(
     if not dsls:
         return {}
     known = read(data, _Data)
-    return {
-        dsl: _cutile(known.cutile, settings, locked)
-        if dsl is Dsl.CUTILE
-        else f"the device language {dsl} is not built by this version"
-        for dsl in sorted(dsls)
-    }
+    return {dsl: _find(dsl, known, settings, locked) for dsl in sorted(dsls)}
+
+
+def _find(dsl: Dsl, known: _Data, settings: Settings, locked: Mapping[str, Locked]) -> DeviceCompiler | str:
+    match dsl:
+        case Dsl.CUTILE:
+            return _cutile(known.cutile, settings, locked)
+        case Dsl.NVPTX:
+            return nvptx_toolchain.find(settings, known.nvptx)
+        case Dsl.CUDA_OXIDE:
+            return f"the device language {dsl} is not built by this version"
 
 
 def _cutile(data: _CutileData, settings: Settings, locked: Mapping[str, Locked]) -> Cutile | str:

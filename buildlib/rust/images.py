@@ -27,10 +27,11 @@ from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import cutile
+from buildlib.rust import cutile, nvptx
 from buildlib.rust.crates import Crates, Device
 from buildlib.rust.device_code import Code, Unit
-from buildlib.rust.dsl import DeviceCompiler
+from buildlib.rust.dsl import Cutile, DeviceCompiler
+from buildlib.rust.nvptx_toolchain import Nvptx
 from buildlib.rust.workspace import CargoWorkspace
 from buildlib.workspace import Workspace
 
@@ -85,7 +86,11 @@ def emit(spec: BuildSpec, pending: Pending, cargo: CargoWorkspace, workspace: Wo
     (pending.folder / "made.json").unlink(missing_ok=True)
     code = pending.folder / "code"
     code.mkdir(parents=True, exist_ok=True)
-    units = cutile.emit(spec, pending.device, pending.compiler, code, cargo, workspace)
+    match pending.compiler:
+        case Cutile() as compiler:
+            units = cutile.emit(spec, pending.device, compiler, code, cargo, workspace)
+        case Nvptx() as compiler:
+            units = nvptx.emit(spec, pending.device, compiler, code, cargo, workspace)
     if not any(unit.entries for unit in units):
         raise StepError(
             f"{workspace.shown(spec.kernel.folder)}: device code of [kernel.{pending.device.component}]: "
@@ -149,9 +154,16 @@ class _Assembly:
         cubin = self._pending.folder / "cubins" / f"{content[:24]}.sm_{code.arch}.cubin"
         if not cubin.is_file():
             making = cubin.with_suffix(".making")
-            self._run(cutile.assemble(self._pending.compiler, code, making), making.with_suffix(".log"), code.file.name)
+            self._run(self._assembler(code, making), making.with_suffix(".log"), code.file.name)
             making.rename(cubin)
         return cubin
+
+    def _assembler(self, code: Code, target: Path) -> tuple[str, ...]:
+        match self._pending.compiler:
+            case Cutile() as compiler:
+                return cutile.assemble(compiler, code, target)
+            case Nvptx() as compiler:
+                return nvptx.assemble(compiler, code, target)
 
     def fatbin(self, unit: Unit, cubins: Mapping[Path, Path]) -> bytes:
         """A fatbin of all code of a unit: machine code first, then what drivers can compile."""

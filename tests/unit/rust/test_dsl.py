@@ -11,6 +11,7 @@ from buildlib.variant import Version
 
 _CUTILE = Cutile(version="13.5.37", root=Path("/t"), libclang=Path("/l"), locked=(), minimum="8.0", cuda=Version(13, 0))
 _DATA = '[cutile]\nminimum = "8.0"\ncuda = "13.0"\ntoolchain = "tools"\nlibclang = "clang"\n'
+_DATA += '[nvptx]\nminimum = "7.0"\nrustc = "1.95"\npublished = "1.96.0"\ninstall = "install it"\n'
 
 
 def _locked(name: str, **versions: str) -> Locked:
@@ -84,3 +85,10 @@ def test_libclang_is_missing(tmp_path: Path) -> None:
     assert _find(tmp_path, tools) == (
         "cutile's assembler, tileiras, and libclang cannot be had from the Python index for this machine"
     )
+
+
+def test_nvptx_is_looked_for_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "dsl.toml").write_text(_DATA)
+    settings = Settings(cache=tmp_path, passed={"PATH": str(tmp_path), "HOME": str(tmp_path)})
+    found = dsl.find(settings, tmp_path / "dsl.toml", {}, [Dsl.NVPTX])
+    assert found == {Dsl.NVPTX: "nvptx: no rustc that knows nvptx64-nvidia-cuda; install it"}
