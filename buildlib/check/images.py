@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from buildlib import environment, package, process, provision
-from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.finding import Finding, NotChecked, Outcome, Usage
 from buildlib.check.subject import Subject
 from buildlib.cuda import Cuda
 from buildlib.errors import ToolchainError
@@ -26,12 +26,18 @@ _STEP = re.compile(
     re.MULTILINE,
 )
 
+_USAGE = re.compile(
+    r"^arch = sm_(?P<arch>\w+)$"
+    r"|^ Function (?P<function>\S+):\n\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+) SHARED:(?P<shared>\d+) ",
+    re.MULTILINE,
+)
+
 # The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX or Tile IR.
 Images = dict[str, frozenset[str]]
 
 
 def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
-    """Yield a finding for each difference between the images of the kernels and what is declared.
+    """Yield a finding for each difference between the images of the kernels and what is declared, and their usage.
 
     Raises:
         UnavailableError: cuobjdump cannot be provisioned now.
@@ -44,7 +50,9 @@ def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
         return
     images: Images = {}
     for library in subject.libraries:
-        images |= read(_dump(str(subject.artifact.folder / library.path), toolkit, workspace))
+        said = _dump(str(subject.artifact.folder / library.path), toolkit, workspace)
+        images |= read(said)
+        yield from usage(said)
     for problem in problems(images, subject.artifact.metadata.backend.archs or (), subject.spec.archs):
         yield Finding(check="images", where=package.METADATA, message=f"{problem}; build the kernel again")
 
@@ -92,12 +100,23 @@ def read(said: str) -> Images:
     }
 
 
+def usage(said: str) -> Iterator[Usage]:
+    """What the functions take, in what cuobjdump prints."""
+    arch = ""
+    for step in _USAGE.finditer(said):
+        if step["arch"]:
+            arch = step["arch"]
+        else:
+            taken = {name: int(step[name]) for name in ("registers", "stack", "shared")}
+            yield Usage(check="images", function=step["function"], arch=f"sm_{arch}", **taken)
+
+
 def _dump(library: str, toolkit: Cuda, workspace: Workspace) -> str:
     program = toolkit.root / "bin" / "cuobjdump"
     if toolkit.cuobjdump:
         folder = provision.ensure(toolkit.cuobjdump, workspace.settings, workspace.processes, workspace.notify)
         program = folder / "bin" / "cuobjdump"
-    argv = (str(program), "--dump-elf-symbols", "--dump-ptx", library)
+    argv = (str(program), "--dump-elf-symbols", "--dump-ptx", "--dump-resource-usage", library)
     said = process.output(argv, env=environment.child(workspace.settings))
     if said is None:
         raise ToolchainError(f"{program}: cannot list the CUDA images of {library}; is the toolkit whole?")
