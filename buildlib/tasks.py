@@ -41,6 +41,7 @@ from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Plan
 from buildlib.reporter import Report
 from buildlib.rows import Row
+from buildlib.rust import linting as rust_linting
 from buildlib.rust.update import update
 from buildlib.testing import Outcome
 from buildlib.toolchain import Host
@@ -225,10 +226,12 @@ class Session:
             doc = f"Rewrite {self.workspace.shown(path)} in another edition."
             yield {"name": path.parent.name, "doc": doc, "params": [edition], "actions": [(_migrate, [path])]}
 
-    def lint_task(self) -> TaskDict:
-        """What a reviewer need not look for."""
-        doc = "Lint and type-check the Python, and see that the CI workflows are current"
-        return _single(_task("lint", doc, linting.lint, self.workspace))
+    def lint_tasks(self) -> Iterator[TaskDict]:
+        """What a reviewer need not look for: `lint:python`, and `lint:crates` where kernels are in Rust."""
+        doc = "Lint and type-check the Python, and see that the CI workflows are current."
+        yield _task("python", doc, linting.lint, self.workspace)
+        if in_rust := [spec for spec in self.plan.specs if spec.crates and spec.crates.own is None]:
+            yield _task("crates", "Run rustfmt and clippy.", rust_linting.lint, in_rust, self.workspace)
 
     def dist_task(self) -> TaskDict:
         """The builder as a package, where this is its repository."""

@@ -92,6 +92,11 @@ class Crates(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def is_in_tiles(crate: Crate, crates: Crates) -> bool:
+    """Whether a crate is over those of cutile, which only compile with CUDA's headers."""
+    return any(reached.name == TILE for reached in crates.reach(crate.folder))
+
+
 def load(kernel: Kernel) -> Crates | None:
     """The crates of a kernel's Rust components and all that they reach by path; None where it has no such component.
 

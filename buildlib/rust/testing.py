@@ -13,7 +13,7 @@ from buildlib.process import describe
 from buildlib.rust import cutile, images
 from buildlib.rust.cargo import laid_out
 from buildlib.rust.command import run, rustflags, said
-from buildlib.rust.crates import TILE, Crates
+from buildlib.rust.crates import is_in_tiles
 from buildlib.rust.dsl import Cutile
 from buildlib.rust.manifest import Crate
 from buildlib.rust.workspace import CargoWorkspace
@@ -30,7 +30,7 @@ def test(spec: BuildSpec, tested: Sequence[Crate], log: Path, workspace: Workspa
         StepError: a test failed or was not compiled.
     """
     assert spec.crates is not None
-    in_tiles = [crate for crate in tested if _is_in_tiles(crate, spec.crates)]
+    in_tiles = [crate for crate in tested if is_in_tiles(crate, spec.crates)]
     others = [crate for crate in tested if crate not in in_tiles]
     since = log.stat().st_size if log.exists() else 0
     with laid_out(spec, workspace) as (cargo, _):
@@ -40,10 +40,6 @@ def test(spec: BuildSpec, tested: Sequence[Crate], log: Path, workspace: Workspa
             _test_tiles(spec, in_tiles, cargo, log, workspace)
     counts = _RESULT.findall(said(log, since, lines=None)) if log.exists() else []
     return sum(int(passed) for passed, _ in counts), sum(int(ignored) for _, ignored in counts)
-
-
-def _is_in_tiles(crate: Crate, crates: Crates) -> bool:
-    return any(reached.name == TILE for reached in crates.reach(crate.folder))
 
 
 def _test_hosts(

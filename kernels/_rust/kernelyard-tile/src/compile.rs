@@ -11,9 +11,10 @@ use cutile::cutile_compiler::error::JITError;
 use cutile::cutile_compiler::hints::{CompileOptions, DebugInfoLevel};
 use cutile_ir::bytecode::BytecodeVersion;
 use cutile_ir::capabilities::TargetCapabilities;
-use cutile_ir::ir::{Attribute, Module};
+use cutile_ir::ir::Module;
 
 use crate::error::{Error, Result};
+use crate::finish::finish;
 use crate::launch_check::GridCheck;
 use crate::plan::Image;
 use crate::program::Program;
@@ -29,13 +30,18 @@ pub(crate) struct Compiled {
     pub(crate) launch_checks: Vec<GridCheck>,
 }
 
+/// The module of a program, and those that it uses. It is parsed once in a thread, where its syntax trees have to stay.
+struct Parsed {
+    name: String,
+    modules: CUDATileModules,
+}
+
 /// Compile each image, `threads` at a time. Of several errors, the first image's is the one.
 pub(crate) fn compile_all(programs: &[Program], images: &[&Image], threads: usize) -> Result<Vec<Compiled>> {
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
     let done = Mutex::new(Vec::new());
     let work = || {
-        // A module's source is parsed once in a thread, where its syntax trees have to stay.
-        let mut parsed: Vec<Option<CUDATileModules>> = programs.iter().map(|_| None).collect();
+        let mut parsed: Vec<Option<Parsed>> = programs.iter().map(|_| None).collect();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             if index >= images.len() || index > failed.load(Ordering::Relaxed) {
@@ -59,14 +65,18 @@ pub(crate) fn compile_all(programs: &[Program], images: &[&Image], threads: usiz
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-fn compile(program: &Program, image: &Image, parsed: &mut Option<CUDATileModules>) -> Result<Compiled> {
+fn compile(program: &Program, image: &Image, parsed: &mut Option<Parsed>) -> Result<Compiled> {
     // What the compiler cannot do, it says with a panic in places.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let modules = match parsed {
-            Some(modules) => modules,
-            None => parsed.insert(CUDATileModules::from_kernel((program.module)())?),
+        let parsed = match parsed {
+            Some(parsed) => parsed,
+            None => {
+                let module = (program.module)();
+                let name = module.name().to_owned();
+                parsed.insert(Parsed { name, modules: CUDATileModules::from_kernel(module)? })
+            }
         };
-        compile_in(modules, program, image)
+        compile_in(parsed, program, image)
     }));
     let error = match result {
         Ok(Ok(compiled)) => return Ok(compiled),
@@ -76,21 +86,21 @@ fn compile(program: &Program, image: &Image, parsed: &mut Option<CUDATileModules
     let what = format!("{} for {}", image.symbol, image.capability);
     Err(match error {
         JITError::Located(message, location) if location.is_known() => {
-            Error::at(location, format!("{message} (in {what})"))
+            Error::in_source(&location, format!("{message} (in {what})"))
         }
-        other => Error::at((program.module)().span_base().module_location(), format!("{what}: {other}")),
+        other => Error::in_source(&(program.module)().span_base().module_location(), format!("{what}: {other}")),
     })
 }
 
-fn compile_in(modules: &CUDATileModules, program: &Program, image: &Image) -> std::result::Result<Compiled, JITError> {
-    let module = (program.module)();
+fn compile_in(parsed: &Parsed, program: &Program, image: &Image) -> std::result::Result<Compiled, JITError> {
     let target = image.capability.target();
     // By default these follow the profile that cargo compiles cutile in.
-    let options = CompileOptions::new().debug_info(DebugInfoLevel::None);
+    let mut options = CompileOptions::new().debug_info(DebugInfoLevel::None);
+    options.num_worker_warps_per_cta = image.warps;
     let newest = TargetCapabilities::new(BytecodeVersion::CURRENT, target.clone());
     let compiler = CUDATileFunctionCompiler::new(
-        modules,
-        module.name(),
+        &parsed.modules,
+        &parsed.name,
         program.function,
         &image.generics,
         &[],
@@ -102,8 +112,7 @@ fn compile_in(modules: &CUDATileModules, program: &Program, image: &Image) -> st
     )?
     .with_target_capabilities(newest)?;
     let mut module = compiler.compile()?;
-    rename(&mut module, &image.symbol);
-    program.package.relocate(&mut module);
+    finish(&mut module, &image.symbol, program.package);
     let launch_checks = compiler.get_validator().launch_checks;
     let launch_checks = launch_checks.iter().map(GridCheck::new).collect::<std::result::Result<_, _>>();
     let launch_checks = launch_checks.map_err(|atom| {
@@ -113,16 +122,6 @@ fn compile_in(modules: &CUDATileModules, program: &Program, image: &Image) -> st
         ))
     })?;
     Ok(Compiled { bytecode: bytecode(&module, image)?, text: module.to_mlir_text(), launch_checks })
-}
-
-fn rename(module: &mut Module, symbol: &str) {
-    for id in module.functions.clone() {
-        for (name, value) in &mut module.op_mut(id).attributes {
-            if name == "sym_name" {
-                *value = Attribute::String(symbol.to_owned());
-            }
-        }
-    }
 }
 
 /// Bytecode of the oldest version of Tile IR that can express the module: more drivers can read it.
@@ -178,6 +177,16 @@ mod tests {
             assert_eq!(image.bytecode[8..10], [13, version], "the oldest version for the capability");
             assert_eq!(image.launch_checks, []);
         }
+    }
+
+    #[test]
+    fn an_instance_can_ask_for_warps() {
+        let found = compiled("fill", |capability| {
+            let instance = Instance::new().ty("T", Type::F16).int("D", 1).tuned("N", 16);
+            vec![if capability.major == 8 { instance.warps(8) } else { instance }]
+        });
+        let asks: Vec<_> = found.unwrap().iter().map(|image| image.text.contains("num_worker_warps_per_cta")).collect();
+        assert_eq!(asks, [true, false]);
     }
 
     #[test]

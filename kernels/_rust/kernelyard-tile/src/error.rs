@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use cutile::cutile_compiler::ast::SourceLocation;
+
 /// *where: what is wrong; what to do*. Where is a place in the device crate's source, if it is known.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Error {
@@ -18,10 +20,22 @@ impl Error {
         Self { place: None, message: message.into() }
     }
 
-    /// An error at `file:line` or `file:line:column`.
-    pub(crate) fn at(place: impl fmt::Display, message: impl Into<String>) -> Self {
-        Self { place: Some(place.to_string()), message: message.into() }
+    /// An error at `file:line`, the place of some call.
+    pub(crate) fn at(place: &std::panic::Location, message: impl Into<String>) -> Self {
+        Self { place: Some(shown(place)), message: message.into() }
     }
+
+    /// An error in device code, at `file:line:column`.
+    pub(crate) fn in_source(place: &SourceLocation, message: impl Into<String>) -> Self {
+        // Columns are counted from 0 there, and from 1 by rustc and by editors.
+        let place = place.is_known().then(|| format!("{}:{}:{}", place.file, place.line, place.column + 1));
+        Self { place, message: message.into() }
+    }
+}
+
+/// `file:line`.
+pub(crate) fn shown(place: &std::panic::Location) -> String {
+    format!("{}:{}", place.file(), place.line())
 }
 
 impl fmt::Display for Error {

@@ -34,6 +34,7 @@ mod capability;
 mod compile;
 mod emit;
 mod error;
+mod finish;
 #[cfg(test)]
 mod fixtures;
 mod instance;

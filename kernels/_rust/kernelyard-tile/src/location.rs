@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path};
 
-use cutile_ir::ir::{DIFile, DebugScope, Location, Module};
+use cutile_ir::ir::{DIFile, DebugScope, Location};
 
 /// The device crate, as cargo compiled it.
 #[derive(Clone, Copy, Debug)]
@@ -30,20 +30,8 @@ impl Package {
         }
     }
 
-    /// Make every location in the module relative.
-    pub(crate) fn relocate(self, module: &mut Module) {
-        let mut left = module.functions.clone();
-        while let Some(id) = left.pop() {
-            self.relocate_one(&mut module.op_mut(id).location);
-            for region in module.op(id).regions.clone() {
-                for &block in &module.region(region).blocks {
-                    left.extend(&module.block(block).ops);
-                }
-            }
-        }
-    }
-
-    fn relocate_one(self, location: &mut Location) {
+    /// Make a location relative.
+    pub(crate) fn relocate(self, location: &mut Location) {
         match location {
             Location::Unknown => {}
             Location::FileLineCol { filename, .. } => *filename = self.relative(filename),
@@ -52,8 +40,8 @@ impl Package {
                 self.relocate_scope(&mut debug.scope);
             }
             Location::CallSite { callee, caller } => {
-                self.relocate_one(callee);
-                self.relocate_one(caller);
+                self.relocate(callee);
+                self.relocate(caller);
             }
         }
     }

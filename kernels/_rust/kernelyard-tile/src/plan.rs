@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use crate::capability::Capability;
-use crate::error::{Error, Result};
+use crate::error::{shown, Error, Result};
 use crate::instance::{Instance, Value};
 use crate::program::Program;
 use crate::signature::{Parameter, Signature};
@@ -30,6 +30,8 @@ pub(crate) struct Image {
     /// The values of the function's generic parameters, in its own order.
     pub(crate) generics: Vec<String>,
     pub(crate) tuned: Vec<(String, i32)>,
+    /// How many warps compute a block, where the author says so.
+    pub(crate) warps: Option<i32>,
     pub(crate) symbol: String,
 }
 
@@ -55,7 +57,7 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
             let (keys, generics) = values_of(program.function, &signature, &instance)?;
             let symbol = symbol_of(program.function, &keys);
             let tuned = instance.tuned.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            let image = Image { capability, program: index, generics, tuned, symbol };
+            let image = Image { capability, program: index, generics, tuned, warps: instance.warps, symbol };
             match entries.iter_mut().find(|entry| entry.symbol == image.symbol) {
                 Some(entry) if entry.has(capability) => return Err(twice(&image.symbol, entry.place, instance.place)),
                 Some(entry) => entry.images.push(image),
@@ -87,7 +89,7 @@ impl Entry {
 }
 
 fn twice(symbol: &str, first: Place, second: Place) -> Error {
-    Error::at(At(second), format!("{symbol} is listed twice, first at {}; leave one out", At(first)))
+    Error::at(second, format!("{symbol} is listed twice, first at {}; leave one out", shown(first)))
 }
 
 fn differs(symbol: &str, with: Capability, without: Capability, place: Place) -> Error {
@@ -95,16 +97,15 @@ fn differs(symbol: &str, with: Capability, without: Capability, place: Place) ->
         "{symbol} is listed for {with} and not for {without}; the host chooses by keys, so list the same keys for every \
          capability"
     );
-    Error::at(At(place), message)
+    Error::at(place, message)
 }
 
+/// By which the host chooses, with their names.
+type Keys = Vec<(String, Value)>;
+
 /// The keys, and the values of all generics as cutile takes them, both in the function's order.
-fn values_of(
-    function: &str,
-    signature: &Signature,
-    instance: &Instance,
-) -> Result<(Vec<(String, Value)>, Vec<String>)> {
-    let error = |what: String| Err(Error::at(At(instance.place), format!("{function}: {what}")));
+fn values_of(function: &str, signature: &Signature, instance: &Instance) -> Result<(Keys, Vec<String>)> {
+    let error = |what: String| Err(Error::at(instance.place, format!("{function}: {what}")));
     let given: Vec<_> = instance.values().collect();
     for (nth, (name, _)) in given.iter().enumerate() {
         if !signature.generics.iter().any(|(generic, _)| generic == name) {
@@ -134,15 +135,6 @@ fn values_of(
 fn symbol_of(function: &str, keys: &[(String, Value)]) -> String {
     let values = keys.iter().map(|(_, value)| format!("_{value}").replace('-', "m"));
     values.fold(function.to_owned(), |symbol, value| symbol + &value)
-}
-
-/// `file:line`.
-struct At(Place);
-
-impl std::fmt::Display for At {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}", self.0.file(), self.0.line())
-    }
 }
 
 #[cfg(test)]
@@ -186,6 +178,7 @@ mod tests {
             program: 0,
             generics: vec!["bf16".to_owned(), "-64".to_owned(), n.to_string()],
             tuned: vec![("N".to_owned(), n)],
+            warps: None,
             symbol: "fill_bf16_m64".to_owned(),
         };
         assert_eq!(first.images, [image(128, BOTH[0]), image(256, BOTH[1])]);
@@ -244,14 +237,14 @@ mod tests {
         let there_is = refused("lacking", none);
         assert_eq!(
             there_is,
-            there("pub mod sample", 0) + "module sample has no function lacking; name one that it has"
+            there("pub mod sample", 1) + "module sample has no function lacking; name one that it has"
         );
-        let expected = there("fn no_entry", 7) + "no_entry: is no entry; put #[cutile::entry()] before it";
+        let expected = there("fn no_entry", 8) + "no_entry: is no entry; put #[cutile::entry()] before it";
         assert_eq!(refused("no_entry", none), expected);
         let expected =
-            there("fn of_tensors", 32) + "of_tensors: a parameter must be a raw pointer, i32, i64, f32 or f64;";
+            there("fn of_tensors", 33) + "of_tensors: a parameter must be a raw pointer, i32, i64, f32 or f64;";
         assert!(refused("of_tensors", none).starts_with(&expected), "{}", refused("of_tensors", none));
-        let expected = there("fn of_array", 23) + "of_array: S: only types and i32 can be given; make it an i32";
+        let expected = there("fn of_array", 24) + "of_array: S: only types and i32 can be given; make it an i32";
         assert_eq!(refused("of_array", none), expected);
     }
 }

@@ -53,7 +53,7 @@ impl Signature {
         });
         let Some(item) = found else {
             let message = format!("module {} has no function {function}; name one that it has", module.name());
-            return Err(Error::at(module.span_base().module_location(), message));
+            return Err(Error::in_source(&module.span_base().module_location(), message));
         };
         let reader = Reader { module, function };
         reader.is_entry(item)?;
@@ -123,7 +123,7 @@ impl Reader<'_> {
     }
 
     fn error<T>(&self, at: &impl Spanned, what: &str) -> Result<T> {
-        Err(Error::at(self.module.resolve_span(&at.span()), format!("{}: {what}", self.function)))
+        Err(Error::in_source(&self.module.resolve_span(&at.span()), format!("{}: {what}", self.function)))
     }
 }
 
