@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -64,13 +65,16 @@ def ensure(folder: Path, name: str, make: Callable[[Path], Path], progress: Prog
 
 
 def _make(folder: Path, name: str, make: Callable[[Path], Path]) -> None:
-    making = folder.with_name(f".making-{folder.name}")
-    shutil.rmtree(making, ignore_errors=True)
+    prefix = f".making-{folder.name}"
+    for left in folder.parent.glob(f"{prefix}*"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A name of its own each time: a compiler may outlive who started it and was killed, and still write.
+    making = Path(tempfile.mkdtemp(prefix=f"{prefix}-", dir=folder.parent))
     try:
-        making.mkdir()
         root = make(making)
         files = {str(path.relative_to(root)): path.stat().st_size for path in sorted(root.rglob("*")) if path.is_file()}
         (root / _RECORD).write_bytes(msgspec.json.encode(_Record(id=name, files=files)))
+        root.chmod(0o755)  # mkdtemp makes folders for their owner alone.
         root.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)

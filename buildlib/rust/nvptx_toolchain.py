@@ -197,7 +197,7 @@ def ensure_core(compiler: Nvptx, workspace: Workspace) -> Path:
     name = f"nvptx-{compiler.version}"
 
     def make(making: Path) -> Path:
-        workspace.notify(name, "compiling core for GPUs")
+        workspace.notify(name, "compiling core for GPUs" if compiler.source else "compiling what panics do on GPUs")
         library = making / "root/lib/rustlib" / TARGET / "lib"
         library.mkdir(parents=True)
         for command in _commands(compiler, making, library):

@@ -230,7 +230,7 @@ def test_a_crate_beside_the_device_crate_counts(built: Yard) -> None:
         ("factor * x", "factor * y", ["does not compile for 8.0", "--> kernels/rust-nvptx/device/src/lib.rs:", "`y`"]),
         ("factor: f32", "factor: f32, _: [f32; 3]", ["look_up: parameter 6 is neither a number nor a pointer"]),
         ('extern "ptx-kernel" fn', 'extern "C" fn', ["there is nothing that can be launched"]),
-        ("#![no_std]", "#![no_std]\nextern crate std;", ["can't find crate", "std"]),
+        ("#![no_std]", "", ["can't find crate for `std`"]),
         (
             "out.add(thread()) = factor",
             "out.add((*(x.as_ptr() as *const [u8; 99]) == [7; 99]) as usize) = factor",
@@ -259,3 +259,42 @@ def test_without_a_rustc_kernels_are_skipped(yard: Yard) -> None:
     assert re.search(
         r"skipped .*nvptx: no rustc of 9\.0 or newer for nvptx64-nvidia-cuda \(.*apt-get install", result.out
     )
+
+
+def _with_target_installed(found: Nvptx, root: Path) -> Path:
+    """A rustc that has core for the target, as rustup installs it, and no source; the folder of the program."""
+    assert found.source is not None
+    library = root / "lib/rustlib"
+    (library / nvptx_toolchain.TARGET / "lib").mkdir(parents=True)
+    for host in found.sysroot.glob("lib/rustlib/*-linux-*"):
+        (library / host.name).symlink_to(host)
+    program = root / "bin/rustc"
+    program.parent.mkdir()
+    # rustc takes one sysroot only; where none is asked for, this one is its own.
+    program.write_text(
+        '#!/bin/sh\ncase " $*" in *" --sysroot"*) ;; *) set -- --sysroot='
+        f'{root} "$@" ;; esac\nexec {found.rustc} "$@"\n'
+    )
+    program.chmod(0o755)
+    (root / "builtins.rs").write_text("#![feature(compiler_builtins)]\n#![compiler_builtins]\n#![no_std]\n")
+    for name, source in ("core", f"{found.source}/core/src/lib.rs"), ("compiler_builtins", "builtins.rs"):
+        made = library / nvptx_toolchain.TARGET / "lib" / f"lib{name}-0123.rlib"
+        argv = (
+            program, f"--target={nvptx_toolchain.TARGET}", "-Copt-level=3", "--cap-lints=allow", "--edition=2024",
+            "--crate-type=rlib", f"--crate-name={name}", f"-o{made}", source,
+        )  # fmt: skip
+        subprocess.run(argv, cwd=root, env={**os.environ, **nvptx_toolchain.BOOTSTRAP}, check=True)
+    return program.parent
+
+
+def test_a_rustc_with_the_target_installed(toolkit: Nvptx, yard: Yard, tmp_path: Path) -> None:
+    if toolkit.source is None:
+        pytest.skip("needs a rustc with the source of its core")
+    folder = _with_target_installed(toolkit, tmp_path / "installed")
+    yard.add("rust-nvptx")
+    result = yard.doit(f"check:{_NAME}", PATH=f"{folder}:{os.environ['PATH']}")
+    assert result.status == 0, result.out
+    assert any("(installed core" in part for part in yard.metadata("rust-nvptx")["kernelyard"]["toolchain"])
+    # Its panics end in the trap of a crate of the builder's.
+    assert "trap;" in _ptx(yard, 80)
+    assert ".extern" not in _ptx(yard, 80)
