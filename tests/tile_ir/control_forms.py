@@ -86,24 +86,30 @@ def _if(reader: Reader, operation: Operation) -> Operation:
     if reader.cursor.accept("else"):
         operation = reader.with_region(operation, ())
     for region in operation.regions:
-        # A branch without results may end without a word.
-        last = region.operations[-1].name if region.operations else ""
-        if last in TERMINATORS or operation.result_types:
-            _ends(operation, region, {"yield": operation.result_types})
+        last = region.operations[-1] if region.operations else None
+        if last is not None and last.name == "yield":
+            _passes_on(last, operation.result_types)
+        elif operation.result_types and (last is None or last.name not in TERMINATORS):
+            raise operation.fail("a branch does not yield the results")
     return checked(operation, rules.branch)
 
 
+def _passes_on(operation: Operation, expected: tuple[Type, ...]) -> None:
+    """That what ends a region passes on values of these types."""
+    if operation.operand_types != expected:
+        found, wanted = (", ".join(map(str, kinds)) or "nothing" for kinds in (operation.operand_types, expected))
+        raise operation.fail(f"passes on {found}, and not {wanted}")
+
+
 def _ends(operation: Operation, region: Region, ends: dict[str, tuple[Type, ...]]) -> None:
-    """That a region ends as it may, and that what leaves it, here or in a branch inside, has the right types."""
+    """That a loop's body ends as it may, and that what leaves it, here or in a branch inside, has the right types."""
     last = region.operations[-1] if region.operations else None
     if last is None or last.name not in TERMINATORS:
         raise operation.fail(f"the body does not end in {' or '.join(ends)}")
     for inner in leaving(region):
         if inner.name not in (*ends, "return"):
             raise inner.fail(f"does not end a {operation.name}")
-        if inner.name in ends and inner.operand_types != ends[inner.name]:
-            expected = ", ".join(map(str, ends[inner.name]))
-            raise inner.fail(f"passes on {', '.join(map(str, inner.operand_types))}, and not {expected}")
+        _passes_on(inner, ends.get(inner.name, ()))
 
 
 def leaving(region: Region) -> list[Operation]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tests.tile_ir.errors import ExecutionError
-from tests.tile_ir.numbers import signed, unsigned
+from tests.tile_ir.numbers import signed, unsigned, unspecified
 from tests.tile_ir.program import Operation
 from tests.tile_ir.types import Array, Element
 
@@ -88,17 +88,17 @@ def _shift_right(operation: Operation, arguments: list[Array]) -> Array:
 
 
 def _to_integer(operation: Operation, arguments: list[Array]) -> Array:
-    """Towards zero; a number that the integer cannot hold gives an undefined result."""
+    """Towards zero; a number that the integer cannot hold gives an unspecified one, as lanes that a mask drops may."""
     element = operation.result_tile.element
+    assert isinstance(element, Element)
     whole = np.trunc(arguments[0].astype(np.float64))
     if operation.attributes["signedness"] == "signed":
         low, high = -(2.0 ** (element.bits - 1)), 2.0 ** (element.bits - 1)
     else:
         low, high = 0.0, 2.0**element.bits
     fits = (whole >= low) & (whole < high)
-    if not fits.all():
-        raise ExecutionError(f"{whole[~fits].flat[0]} is no {operation.attributes['signedness']} {element}")
-    return _held(operation, whole.astype(np.int64 if low else np.uint64))
+    held = _held(operation, whole.astype(np.int64 if low else np.uint64))
+    return np.where(fits, held, element.held.type(unspecified(element)))
 
 
 def _extend(operation: Operation, arguments: list[Array]) -> Array:

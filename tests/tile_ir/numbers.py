@@ -27,7 +27,8 @@ def round_to(element: Element, values: Array, mode: str = "nearest_even") -> Arr
     error = rounded.astype(np.float64) - wide
     towards = {"negative_inf": error > 0, "positive_inf": error < 0, "zero": np.abs(rounded) > np.abs(wide)}[mode]
     limit = {"negative_inf": -np.inf, "positive_inf": np.inf, "zero": 0.0}[mode]
-    return np.asarray(np.where(towards, _next(element, rounded, limit), rounded), dtype=element.held)
+    moved: Array = np.where(towards, _next(element, rounded, limit), rounded).astype(element.held)
+    return moved
 
 
 def _nearest(element: Element, values: Array) -> Array:
@@ -47,7 +48,8 @@ def round_to_odd(values: Array) -> Array:
     beyond = np.abs(narrow.astype(np.float64)) > np.abs(values)
     cut = np.where(beyond, np.nextafter(narrow, np.float32(0)), narrow)
     inexact = (cut.astype(np.float64) != values) & np.isfinite(values)
-    return (cut.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
+    odd: Array = (cut.view(np.uint32) | inexact.astype(np.uint32)).view(np.float32)
+    return odd
 
 
 def _next(element: Element, values: Array, limit: float) -> Array:
