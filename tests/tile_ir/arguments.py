@@ -51,6 +51,7 @@ def _value(kind: Element | Pointer, argument: float | bytes) -> Array:
         stored = np.frombuffer(argument, dtype=kind.held if isinstance(kind, Pointer) else kind.stored)[0]
         return np.asarray(stored if isinstance(kind, Pointer) else loaded(kind, np.asarray(stored)))
     value = np.asarray(argument).astype(kind.held)
-    if not isinstance(argument, float) and int(value) != argument:
+    whole = isinstance(kind, Pointer) or not kind.is_float
+    if whole and value != argument:
         raise ExecutionError(f"{argument} is no {kind}")
     return value

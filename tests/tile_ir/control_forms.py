@@ -14,7 +14,7 @@ from tests.tile_ir.types import Type
 
 
 def _terminator(reader: Reader, operation: Operation) -> Operation:
-    if reader.cursor.here.kind != "value":
+    if operation.name == "return" or reader.cursor.here.kind != "value":
         return operation
     operation = reader.all_operands(operation)
     return reader.typed(operation, *range(len(operation.operands)))

@@ -33,7 +33,8 @@ def round_to(element: Element, values: Array, mode: str = "nearest_even") -> Arr
 
 def _nearest(element: Element, values: Array) -> Array:
     if element.name != "bf16":
-        return values.astype(element.held)
+        with np.errstate(over="ignore"):
+            return values.astype(element.held)
     if values.dtype == np.float64:
         # float32 on the way would round twice: make its lowest bit say that there was a rest.
         values = round_to_odd(values)

@@ -56,7 +56,7 @@ def _entry(cursor: Cursor) -> Entry:
     if not body.operations or body.operations[-1].name != "return":
         raise ProgramError(cursor.line, f"{symbol} does not end in return")
     for operation in control_forms.leaving(body):
-        if operation.name != "return" or operation.operands:
+        if operation.name != "return":
             raise operation.fail("does not end an entry")
     return Entry(symbol, body)
 
