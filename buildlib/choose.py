@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from buildlib.config.model import Component
+from buildlib.config.model import Component, Dsl, RustCuda
 from buildlib.cuda import Cuda
+from buildlib.rust.dsl import DeviceCompiler
 from buildlib.toolchain import Host, Library, Toolchain, Torch, runtime
 from buildlib.variant import Backend, Compute, TorchStableAbiVariant, TorchVariant, TvmFfiVariant, Variant, Version
 
@@ -56,7 +57,25 @@ def toolchain(
         cuda=toolkit if isinstance(toolkit, Cuda) else None,
         locked=tuple(locked),
     )
-    return _with_depends(chosen, components, host) if compute.backend is Backend.CUDA else chosen
+    if compute.backend is not Backend.CUDA:
+        return chosen
+    whole = _with_dsls(chosen, compute, components, host)
+    return whole if isinstance(whole, str) else _with_depends(whole, components, host)
+
+
+def _with_dsls(chosen: Toolchain, compute: Compute, components: Iterable[Component], host: Host) -> Toolchain | str:
+    """A toolchain with the compilers of the components' device languages, or why one cannot be had."""
+    dsls: dict[Dsl, DeviceCompiler] = {}
+    locked = list(chosen.locked)
+    for dsl in dict.fromkeys(part.dsl for part in components if isinstance(part, RustCuda)):
+        found = host.dsls[dsl]
+        if isinstance(found, str):
+            return found
+        if compute.version is not None and (refused := found.refuses(compute.version)):
+            return refused
+        dsls[dsl] = found
+        locked += found.locked
+    return msgspec.structs.replace(chosen, dsls=dsls, locked=tuple(locked))
 
 
 def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:

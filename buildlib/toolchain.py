@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from buildlib import capability, cuda, depends, environment, lock, process
+from buildlib.config.model import Dsl
 from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.depends import Dependency
@@ -31,7 +32,9 @@ from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
 from buildlib.lock import Locked
+from buildlib.rust import dsl
 from buildlib.rust import toolchain as rust
+from buildlib.rust.dsl import DeviceCompiler
 from buildlib.rust.toolchain import Rust
 from buildlib.variant import Compute, Platform, Version
 
@@ -95,6 +98,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     cmake: str
     ninja: str
     cuda: Cuda | None = None
+    # Of the device languages that its components are written in.
+    dsls: dict[Dsl, DeviceCompiler] = {}
     locked: tuple[Locked, ...] = ()
 
     @property
@@ -106,7 +111,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> tuple[str, ...]:
         portability = self.portability.identity if self.portability else NOT_PORTABLE
         rust = (self.rust.identity,) if self.rust else ()
-        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, portability)
+        dsls = (self.dsls[dsl].identity for dsl in sorted(self.dsls))
+        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, *dsls, portability)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +166,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     python: Library
     # By the channel that a kernel asks for.
     rust: dict[str, Rust | str] = {}
+    # By device language, its compiler or why there is none.
+    dsls: dict[Dsl, DeviceCompiler | str] = {}
     cmake: str
     ninja: str
     # By version, a toolkit or the reason why there is none.
@@ -172,11 +180,18 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     locked: dict[str, Locked] = {}
 
 
-def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
+def probe(
+    settings: Settings,
+    data: Path,
+    *,
+    portable: bool = True,
+    channels: Collection[str] = (),
+    dsls: Collection[Dsl] = (),
+) -> Host:
     """Find what this machine has.
 
     `data` is the folder toolchains/; `portable` is whether binaries are for others too; `channels` are those of Rust
-    that kernels ask for, none where no kernel is in Rust.
+    that kernels ask for, none where no kernel is in Rust, and `dsls` the device languages that they use.
 
     Raises:
         ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
@@ -193,6 +208,7 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         tvm_ffi=_tvm_ffi(),
         python=_python(),
         rust=_rust(settings, data, channels),
+        dsls=dsl.find(settings, data / "dsl.toml", locked, dsls),
         cmake=_tool("cmake", "cmake/data/bin/cmake"),
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
         cuda=cuda.find(settings, data / "cuda.toml", locked),

@@ -18,7 +18,7 @@ from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import archive
+from buildlib.rust import archive, images
 from buildlib.rust.command import release_flags, remaps, run, rustflags, said
 from buildlib.rust.crates import Crates
 from buildlib.rust.toolchain import Rust
@@ -53,23 +53,37 @@ def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
     Raises:
         StepError: a crate cannot be read, resolved or compiled.
     """
-    crates, rust, toolchain = _parts(spec)
+    crates, _, toolchain = _parts(spec)
     library = workspace.work(spec) / "librust.a"
     record = workspace.work(spec) / "rust.json"
     hashes = _hashes_now(spec, workspace)
     if library.is_file() and _read(record).key == _key(spec, hashes):
         return hashes
     cargo = workspace.cargo(spec)
-    with cargo.lock:
-        hashes = cargo.use(crates, rust) | workspace.pins(spec)
-        record.unlink(missing_ok=True)
-        name = extension_name(crates.key, variants.backend(spec.variant))
-        exports = _compile(name, spec, cargo, toolchain, workspace)
-        made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
-        # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
-        write_if_changed(library, made.read_bytes())
-        write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
-    return hashes
+    # Variants share images, so that one waits here for what another makes.
+    with cargo.images if crates.devices else contextlib.nullcontext():
+        while True:
+            with cargo.lock:
+                hashes = _laid_out(spec, cargo, workspace)
+                pending = [
+                    images.emit(spec, each, cargo, workspace) for each in images.outdated(spec, hashes, workspace)
+                ]
+                if not pending:
+                    record.unlink(missing_ok=True)
+                    exports = _compile(library, spec, cargo, toolchain, workspace)
+                    write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
+                    return hashes
+            for each in pending:
+                images.assemble(spec, each, workspace)
+            # Others may have used cargo meanwhile, and the author may have edited the sources: look again.
+
+
+def _laid_out(spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> dict[str, str]:
+    """Lay out the crates; SHA-256 by path of what the spec is built from."""
+    crates, rust, _ = _parts(spec)
+    found = cargo.use(crates, rust)
+    covered = {*workspace.inputs(spec).crates}
+    return {path: sha256 for path, sha256 in found.items() if path in covered} | workspace.pins(spec)
 
 
 def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
@@ -121,14 +135,15 @@ def test(spec: BuildSpec, names: Sequence[str], log: Path, workspace: Workspace)
 
 
 def _compile(
-    name: str, spec: BuildSpec, cargo: CargoWorkspace, toolchain: Toolchain, workspace: Workspace
+    library: Path, spec: BuildSpec, cargo: CargoWorkspace, toolchain: Toolchain, workspace: Workspace
 ) -> tuple[str, ...]:
-    """Build one extension's crate; the functions that its crates export.
+    """Build one extension's crate as a static library; the functions that its crates export.
 
     Each extension is a run of cargo's of its own: in one run for several, the features that one asks of a shared
     crate would reach the others, and their bytes would depend on who was built with them.
     """
     crates, rust, _ = _parts(spec)
+    name = extension_name(crates.key, variants.backend(spec.variant))
     log = workspace.log("build", spec)
     before = log.stat().st_size if log.exists() else 0
     answer = workspace.work(spec) / "cargo.json"
@@ -137,7 +152,9 @@ def _compile(
         rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={cargo.target}",
         "--message-format=json-render-diagnostics", *release_flags(),
     )  # fmt: skip
-    extra = rustflags(remaps(cargo.folder, workspace), rust, toolchain.compiler.path)
+    extra = rustflags(remaps(cargo.folder, workspace), rust, toolchain.compiler.path) | images.variables(
+        spec, workspace
+    )
     status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra, answer)
     if status != 0:
         source = workspace.shown(spec.kernel.folder)
@@ -145,7 +162,10 @@ def _compile(
             f"{source}: cargo for {spec.name.partition(':')[2]} failed ({describe(status)}); "
             f"the whole log is {workspace.shown(log)}\n{said(log, before)}"
         )
-    _check_reads(cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.d", spec, cargo, workspace)
+    made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
+    _check_reads(made.with_suffix(".d"), spec, cargo, workspace)
+    # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
+    write_if_changed(library, made.read_bytes())
     manifests = {os.path.normpath(cargo.folder / "kernels" / crates.key / each.manifest) for each in crates.crates}
     libraries = [
         Path(path)
@@ -194,6 +214,9 @@ def _key(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
     parts = [(part.crate.name, part.features) for part in crates.extensions[variants.backend(spec.variant)]]
     covered = [
         rust.identity,
+        [(spec.toolchain.dsls[device.dsl].identity, spec.archs[device.component]) for device in crates.devices]
+        if spec.toolchain
+        else [],
         parts,
         tuple(release_flags()),
         digest.this_builder().rendered_from("rust"),

@@ -31,7 +31,7 @@ def test_a_kernel_without_rust_has_no_crates() -> None:
 
 def test_one_crate(folder: Path) -> None:
     loaded = _load(in_rust(folder, features=("fast",), src=("data",)))
-    assert (loaded.key, loaded.own, loaded.channel, loaded.src) == ("relu", None, "", ("data",))
+    assert (loaded.key, loaded.own, loaded.channel, loaded.src) == ("relu", None, "", {Backend.CPU: ("data",)})
     assert [(crate.name, crate.folder) for crate in loaded.crates] == [("relu", "")]
     (part,) = loaded.extensions[Backend.CPU]
     assert (part.crate.name, part.features) == ("relu", ("fast",))
