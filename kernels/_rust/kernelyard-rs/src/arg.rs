@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use tvm_ffi::{DLDeviceType, Error, ErrorKind, Result, TensorView, TYPE_ERROR, VALUE_ERROR};
+use tvm_ffi::{DLDataType, DLDevice, DLDeviceType, Error, ErrorKind, Result, TensorView, TYPE_ERROR, VALUE_ERROR};
 
 use crate::element::{dtype_name, Element, FloatType};
 use crate::view::{View, ViewMut};
@@ -11,8 +11,9 @@ use crate::view::{View, ViewMut};
 ///
 /// Each check returns an error that says `name: what is wrong; what is wanted`, which Python raises as a `TypeError`
 /// (dtype) or a `ValueError` (the rest). Nothing reads a tensor's memory but [`view`](Arg::view),
-/// [`slice`](Arg::slice) and their mutable forms, and these check device, dtype and alignment by themselves. Null
-/// strides (which DLPack once allowed) and a byte offset are understood.
+/// [`slice`](Arg::slice) and their mutable forms, and these check device, dtype and alignment by themselves. Code for
+/// another device gets a [`pointer`](Arg::pointer). Null strides (which DLPack once allowed) and a byte offset are
+/// understood.
 ///
 /// An `Arg`, like the [`TensorView`] in it, is good for the duration of the call that it was passed to.
 #[derive(Clone, Copy, Debug)]
@@ -60,18 +61,35 @@ impl Arg {
         Error::new(kind, &format!("{}: {what}", self.name), "")
     }
 
+    /// The dtype of the elements.
+    pub fn dtype(&self) -> DLDataType {
+        self.tensor.dtype()
+    }
+
+    /// Where the memory is.
+    pub fn device(&self) -> DLDevice {
+        self.tensor.device()
+    }
+
+    /// The error that the memory is on the wrong device; `wanted` is where it must be, as in `on the CPU`.
+    pub fn wrong_device(&self, wanted: &str) -> Error {
+        let device = self.device();
+        let kind = format!("{:?}", device.device_type).trim_start_matches("kDL").to_lowercase();
+        self.error(VALUE_ERROR, &format!("is on device {kind}:{}; must be {wanted}", device.device_id))
+    }
+
     /// The float type of the elements.
     ///
     /// # Errors
     ///
     /// A `TypeError` where the dtype is none of float32, float16 and bfloat16.
     pub fn float(&self) -> Result<FloatType> {
-        FloatType::of(self.tensor.dtype()).ok_or_else(|| self.wrong_dtype("float32, float16 or bfloat16"))
+        FloatType::of(self.dtype()).ok_or_else(|| self.wrong_dtype("float32, float16 or bfloat16"))
     }
 
     /// Whether the dtype is that of `T`.
     pub fn is<T: Element>(&self) -> bool {
-        self.tensor.dtype() == T::DTYPE
+        self.dtype() == T::DTYPE
     }
 
     /// The extents, of a tensor that must have `N` dimensions.
@@ -118,10 +136,10 @@ impl Arg {
     ///
     /// A `TypeError` that names both where they differ.
     pub fn same_dtype(&self, other: &Arg) -> Result<&Self> {
-        if self.tensor.dtype() == other.tensor.dtype() {
+        if self.dtype() == other.dtype() {
             return Ok(self);
         }
-        Err(self.wrong_dtype(&format!("{}, the dtype of {}", dtype_name(other.tensor.dtype()), other.name)))
+        Err(self.wrong_dtype(&format!("{}, the dtype of {}", dtype_name(other.dtype()), other.name)))
     }
 
     /// Check that no byte of this tensor is one of another's, so that one can be written while the other is read.
@@ -137,6 +155,56 @@ impl Arg {
             return Ok(self);
         }
         Err(self.error(VALUE_ERROR, &format!("shares memory with {}; must not", other.name)))
+    }
+
+    /// Check that the elements lie in memory in row-major order without gaps.
+    ///
+    /// # Errors
+    ///
+    /// A `ValueError` where they do not.
+    pub fn contiguous(&self) -> Result<&Self> {
+        if self.tensor.is_contiguous() {
+            return Ok(self);
+        }
+        let what = format!("has strides {:?} for shape {:?}; must be contiguous", self.strides(), self.shape());
+        Err(self.error(VALUE_ERROR, &what))
+    }
+
+    /// Whether the address of the first element is a multiple of so many bytes; that of nothing is one of all.
+    pub fn is_aligned(&self, bytes: usize) -> bool {
+        self.numel() == 0 || (self.start() as usize).is_multiple_of(bytes)
+    }
+
+    /// Check that the address of the first element is a multiple of so many bytes, for accesses of that width.
+    ///
+    /// # Errors
+    ///
+    /// A `ValueError` where it is not.
+    pub fn aligned(&self, bytes: usize) -> Result<&Self> {
+        if self.is_aligned(bytes) {
+            return Ok(self);
+        }
+        let what = format!("starts at address {:?}; must be a multiple of {bytes}", self.start());
+        Err(self.error(VALUE_ERROR, &what))
+    }
+
+    /// The address of the first element, on whatever device that is; dangling where there is no element.
+    ///
+    /// # Errors
+    ///
+    /// Where the dtype is not that of `T`, or the address is null or not aligned for `T`.
+    pub fn pointer<T: Element>(&self) -> Result<*mut T> {
+        if !self.is::<T>() {
+            return Err(self.wrong_dtype(T::NAME));
+        }
+        if self.numel() == 0 {
+            return Ok(std::ptr::NonNull::dangling().as_ptr());
+        }
+        let data = self.aligned(align_of::<T>())?.start() as *mut T;
+        if data.is_null() {
+            return Err(self.error(VALUE_ERROR, "has elements at a null address; must have memory"));
+        }
+        Ok(data)
     }
 
     /// A view of the elements, for a tensor of `N` dimensions and any strides.
@@ -174,7 +242,8 @@ impl Arg {
     ///
     /// Where the tensor is not contiguous, not on the CPU, has another dtype, or is not aligned.
     pub fn slice<T: Element>(&self) -> Result<&[T]> {
-        let data = self.contiguous::<T>()?;
+        let data = self.data::<T>()?;
+        self.contiguous()?;
         // SAFETY: the caller of the exported function vouches for the memory; the checks are done.
         Ok(unsafe { std::slice::from_raw_parts(data, self.numel()) })
     }
@@ -190,40 +259,18 @@ impl Arg {
     /// As for [`slice`](Arg::slice).
     #[allow(clippy::mut_from_ref)] // An Arg is a name for memory that the caller of the exported function owns.
     pub unsafe fn slice_mut<T: Element>(&self) -> Result<&mut [T]> {
-        let data = self.contiguous::<T>()?;
+        let data = self.data::<T>()?;
+        self.contiguous()?;
         // SAFETY: as in `slice`, and the caller promises that nothing else uses the memory.
         Ok(unsafe { std::slice::from_raw_parts_mut(data, self.numel()) })
     }
 
-    fn contiguous<T: Element>(&self) -> Result<*mut T> {
-        let data = self.data::<T>()?;
-        if self.tensor.is_contiguous() {
-            return Ok(data);
-        }
-        let what = format!("has strides {:?} for shape {:?}; must be contiguous", self.strides(), self.shape());
-        Err(self.error(VALUE_ERROR, &what))
-    }
-
-    /// The first element; dangling where there is none.
+    /// The first element, in memory that this process can read.
     fn data<T: Element>(&self) -> Result<*mut T> {
-        let device = self.tensor.device();
-        if device.device_type != DLDeviceType::kDLCPU {
-            let kind = format!("{:?}", device.device_type).trim_start_matches("kDL").to_lowercase();
-            let what = format!("is on device {kind}:{}; must be on the CPU", device.device_id);
-            return Err(self.error(VALUE_ERROR, &what));
+        if self.device().device_type != DLDeviceType::kDLCPU {
+            return Err(self.wrong_device("on the CPU"));
         }
-        if !self.is::<T>() {
-            return Err(self.wrong_dtype(T::NAME));
-        }
-        if self.numel() == 0 {
-            return Ok(std::ptr::NonNull::dangling().as_ptr());
-        }
-        let data = self.start() as *mut T;
-        if data.is_null() || !data.is_aligned() {
-            let what = format!("starts at address {data:?}; must be a multiple of {}", align_of::<T>());
-            return Err(self.error(VALUE_ERROR, &what));
-        }
-        Ok(data)
+        self.pointer()
     }
 
     fn not_expanded(&self) -> Result<()> {
@@ -236,7 +283,7 @@ impl Arg {
     }
 
     fn wrong_dtype(&self, wanted: &str) -> Error {
-        self.error(TYPE_ERROR, &format!("has dtype {}; must be {wanted}", dtype_name(self.tensor.dtype())))
+        self.error(TYPE_ERROR, &format!("has dtype {}; must be {wanted}", dtype_name(self.dtype())))
     }
 
     /// Where the first element is.
@@ -252,7 +299,7 @@ impl Arg {
         if self.numel() == 0 {
             return start..start;
         }
-        let dtype = self.tensor.dtype();
+        let dtype = self.dtype();
         let size = (usize::from(dtype.bits) * usize::from(dtype.lanes)).div_ceil(8) as isize;
         let (mut low, mut high) = (start, start);
         for (&extent, stride) in self.shape().iter().zip(self.strides()) {

@@ -171,6 +171,46 @@ fn misaligned_memory_is_refused() {
 }
 
 #[test]
+fn null_memory_is_refused() {
+    let mut memory = [0.0f32; 2];
+    let mut tensor = Tensor::new(&mut memory, &[2], None);
+    tensor.raw.data = std::ptr::null_mut();
+    let message = said(tensor.arg("x").slice::<f32>());
+    assert_eq!(message, "ValueError: x: has elements at a null address; must have memory");
+}
+
+#[test]
+fn a_pointer_is_for_any_device() {
+    let mut memory = [0.0f32; 8];
+    let start = memory.as_mut_ptr();
+    let mut tensor = Tensor::new(&mut memory, &[2, 3], Some(&[4, 1]));
+    tensor.raw.device = DLDevice::new(DLDeviceType::kDLCUDA, 1);
+    tensor.raw.byte_offset = 4;
+    let x = tensor.arg("x");
+    assert_eq!((x.device(), x.dtype()), (DLDevice::new(DLDeviceType::kDLCUDA, 1), f32::DTYPE));
+    assert_eq!(x.pointer::<f32>().unwrap(), start.wrapping_add(1));
+    assert_eq!(said(x.pointer::<bf16>()), "TypeError: x: has dtype float32; must be bfloat16");
+    assert_eq!(said(x.contiguous()), "ValueError: x: has strides [4, 1] for shape [2, 3]; must be contiguous");
+}
+
+#[test]
+fn wide_accesses_need_more_alignment() {
+    #[repr(align(16))]
+    struct Aligned([f32; 8]);
+    let mut memory = Aligned([0.0; 8]);
+    let mut tensor = Tensor::new(&mut memory.0, &[4], None);
+    assert!(tensor.arg("x").aligned(16).is_ok());
+    tensor.raw.byte_offset = 4;
+    assert!(tensor.arg("x").is_aligned(4) && !tensor.arg("x").is_aligned(16));
+    let message = said(tensor.arg("x").aligned(16));
+    assert!(message.starts_with("ValueError: x: starts at address 0x"), "{message}");
+    assert!(message.ends_with("4; must be a multiple of 16"), "{message}");
+    let mut empty = Tensor::new::<f32>(&mut [], &[0], None);
+    empty.raw.data = std::ptr::without_provenance_mut(4);
+    assert!(empty.arg("x").is_aligned(16));
+}
+
+#[test]
 fn lanes_are_another_dtype() {
     let mut memory = [0.0f32; 4];
     let mut tensor = Tensor::new(&mut memory, &[2], None);

@@ -108,8 +108,8 @@ fn compile_in(modules: &CUDATileModules, program: &Program, image: &Image) -> st
     let launch_checks = launch_checks.iter().map(GridCheck::new).collect::<std::result::Result<_, _>>();
     let launch_checks = launch_checks.map_err(|atom| {
         JITError::Generic(format!(
-            "the compiler moved a check of {atom} to the launch, where it is unknown; check it in the function, or \
-             make the extent a constant"
+            "the compiler moved a check of {atom} to the launch, where it is unknown; a variable with a parameter's name \
+             does that, so rename it, or check the extent in the function"
         ))
     })?;
     Ok(Compiled { bytecode: bytecode(&module, image)?, text: module.to_mlir_text(), launch_checks })
@@ -138,4 +138,73 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("the tile compiler panicked: {}", text.unwrap_or("it does not say why"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Capability;
+    use crate::fixtures::{line_of, of};
+    use crate::instance::{Instance, Type};
+    use crate::plan::plan;
+
+    fn compiled(function: &'static str, instances: fn(Capability) -> Vec<Instance>) -> Result<Vec<Compiled>> {
+        let programs = [of(function, instances)];
+        let entries = plan(&programs, &[Capability::new(8, 0), Capability::new(9, 0)])?;
+        let images: Vec<_> = entries.iter().flat_map(|entry| &entry.images).collect();
+        let several = compile_all(&programs, &images, 3)?;
+        assert_eq!(compile_all(&programs, &images, 1)?, several);
+        Ok(several)
+    }
+
+    fn one(_: Capability) -> Vec<Instance> {
+        vec![Instance::new().tuned("N", 16)]
+    }
+
+    fn contains(bytes: &[u8], text: &str) -> bool {
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    #[test]
+    fn each_image_has_its_own_bytecode() {
+        let found = compiled("fill", |_| {
+            [Type::F32, Type::F16, Type::BF16].map(|t| Instance::new().ty("T", t).int("D", 1).tuned("N", 16)).into()
+        })
+        .unwrap();
+        assert_eq!(found.len(), 6);
+        for (image, (symbol, version)) in found.iter().zip([("fill_f32_1", 2), ("fill_f32_1", 3), ("fill_f16_1", 2)]) {
+            assert!(image.text.contains(&format!("entry @{symbol}(%0: tile<ptr<")), "{}", image.text);
+            assert!(contains(&image.bytecode, symbol));
+            assert_eq!(image.bytecode[8..10], [13, version], "the oldest version for the capability");
+            assert_eq!(image.launch_checks, []);
+        }
+    }
+
+    #[test]
+    fn nothing_tells_where_the_package_lies() {
+        let found = compiled("fill", |_| vec![Instance::new().ty("T", Type::F16).int("D", 1).tuned("N", 16)]).unwrap();
+        for image in found {
+            assert!(contains(&image.bytecode, "kernelyard-tile/src/fixtures.rs"));
+            for path in [env!("CARGO_MANIFEST_DIR"), ".cargo", "/home", "/tmp"] {
+                assert!(!contains(&image.bytecode, path) && !image.text.contains(path), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_compiler_is_shown_once_with_its_line() {
+        let message = compiled("widened", one).unwrap_err().to_string();
+        let place = format!("src/fixtures.rs:{}:", line_of("convert_scalar(size)"));
+        assert!(message.contains(&place) && message.ends_with(" (in widened for 8.0)"), "{message}");
+        assert_eq!(message.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_check_that_the_host_cannot_make_is_refused() {
+        let message = compiled("shadowed", one).unwrap_err().to_string();
+        assert!(
+            message.contains("shadowed for 8.0: the compiler moved a check of Dim { param: 0, axis: 0 }"),
+            "{message}"
+        );
+    }
 }

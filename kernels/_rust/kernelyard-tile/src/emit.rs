@@ -52,6 +52,11 @@ fn run(programs: &[Program], arguments: Vec<String>) -> Result<()> {
     if capabilities.is_empty() {
         return Err(Error::new("no capabilities given; give some after the folder, as in: out 8.0 9.0"));
     }
+    if let Some((_, twice)) =
+        capabilities.iter().enumerate().find(|(nth, capability)| capabilities[..*nth].contains(capability))
+    {
+        return Err(Error::new(format!("{twice}: is given twice; leave one out")));
+    }
     let entries = plan(programs, &capabilities)?;
     let images: Vec<&Image> = entries.iter().flat_map(|entry| &entry.images).collect();
     let compiled = compile_all(programs, &images, threads()?)?;
@@ -146,4 +151,87 @@ fn write(path: PathBuf, bytes: &[u8]) -> Result<()> {
         _ => fs::write(&path, bytes),
     };
     result.map_err(|error| Error::new(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::of;
+    use crate::instance::{Instance, Type};
+
+    fn instances(capability: Capability) -> Vec<Instance> {
+        let n = if capability.major == 9 { 32 } else { 16 };
+        vec![Instance::new().int("D", 64).tuned("N", n).ty("T", Type::BF16)]
+    }
+
+    fn emitted(arguments: &[&str]) -> Result<()> {
+        run(&[of("fill", instances)], arguments.iter().map(|&argument| argument.to_owned()).collect())
+    }
+
+    fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+        let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = paths
+            .map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()))
+            .collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn a_folder_has_the_images_and_their_list() {
+        let folder = env::temp_dir().join(format!("kernelyard-tile-{}", std::process::id()));
+        let arguments = [folder.to_str().unwrap(), "8.0", "9.0+PTX"];
+        emitted(&arguments).unwrap();
+        let first = files(&folder);
+        let names: Vec<_> = first.iter().map(|(name, _)| &name[..]).collect();
+        let stem = "fill_bf16_64.sm_";
+        let expected = [".mlir", ".tileir"].map(|end| [format!("{stem}80{end}"), format!("{stem}90{end}")]);
+        let [[mlir_80, mlir_90], [tileir_80, tileir_90]] = &expected;
+        assert_eq!(names, ["entries.json", mlir_80, tileir_80, mlir_90, tileir_90]);
+        let list: serde_json::Value = serde_json::from_slice(&first[0].1).unwrap();
+        let image = |capability, n, text, file| {
+            let tuned = serde_json::json!({ "N": n });
+            serde_json::json!({
+                "capability": capability, "tuned": tuned, "file": file, "text": text, "launch_checks": [],
+            })
+        };
+        let entry = serde_json::json!({
+            "symbol": "fill_bf16_64", "function": "fill", "keys": {"T": "bf16", "D": 64},
+            "parameters": ["pointer", "i32", "f32", "i64"],
+            "images": [image("8.0", 16, mlir_80, tileir_80), image("9.0", 32, mlir_90, tileir_90)],
+        });
+        assert_eq!(list, serde_json::json!({ "entries": [entry] }));
+        assert!(String::from_utf8_lossy(&first[0].1).contains("\"keys\": {\n        \"T\""), "in the function's order");
+        emitted(&arguments).unwrap();
+        assert_eq!(files(&folder), first);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_the_same_is_not_written_again() {
+        let path = env::temp_dir().join(format!("kernelyard-tile-{}.txt", std::process::id()));
+        write(path.clone(), b"one").unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
+        write(path.clone(), b"one").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), long_ago);
+        write(path.clone(), b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_folder_and_capabilities_must_be_given() {
+        let message = |arguments: &[&str]| emitted(arguments).unwrap_err().to_string();
+        assert!(message(&[]).starts_with("no folder and no capabilities given; "));
+        assert!(message(&["out"]).starts_with("no capabilities given; "));
+        assert!(message(&["out", "7.5"]).starts_with("7.5: Tile IR has no such target; "));
+        assert_eq!(message(&["out", "9.0", "9.0+PTX"]), "9.0: is given twice; leave one out");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_made_is_named() {
+        let message = emitted(&["/dev/null/out", "8.0"]).unwrap_err().to_string();
+        assert!(message.starts_with("/dev/null/out: "), "{message}");
+    }
 }

@@ -34,6 +34,8 @@ mod capability;
 mod compile;
 mod emit;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod instance;
 mod launch_check;
 mod location;

@@ -70,6 +70,9 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
                 None => return Err(differs(&image.symbol, capability, capabilities[0], instance.place)),
             }
         }
+        if entries.is_empty() {
+            return Err(Error::new(format!("{}: no instance is listed for {capability}; list one", program.function)));
+        }
         if let Some(entry) = entries.iter().find(|entry| !entry.has(capability)) {
             return Err(differs(&entry.symbol, capabilities[0], capability, entry.place));
         }
@@ -139,5 +142,116 @@ struct At(Place);
 impl std::fmt::Display for At {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.0.file(), self.0.line())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{line_of, of};
+    use crate::instance::Type;
+
+    const BOTH: [Capability; 2] = [Capability::new(8, 0), Capability::new(9, 0)];
+
+    fn filled(d: i32, n: i32) -> Instance {
+        Instance::new().ty("T", Type::F16).int("D", d).tuned("N", n)
+    }
+
+    fn refused(function: &'static str, instances: fn(Capability) -> Vec<Instance>) -> String {
+        plan(&[of(function, instances)], &BOTH).unwrap_err().to_string()
+    }
+
+    fn here(text: &str) -> String {
+        let line = include_str!("plan.rs").lines().position(|line| line.contains(text)).unwrap() + 1;
+        format!("{}:{line}: ", file!())
+    }
+
+    fn there(text: &str, column: usize) -> String {
+        format!("{}:{}:{column}: ", file!().replace("plan", "fixtures"), line_of(text))
+    }
+
+    #[test]
+    fn an_entry_has_an_image_for_each_capability() {
+        let program = of("fill", |capability| {
+            let n = if capability.major == 9 { 256 } else { 128 };
+            vec![Instance::new().tuned("N", n).int("D", -64).ty("T", Type::BF16), filled(32, n)]
+        });
+        let entries = plan(&[program], &BOTH).unwrap();
+        assert_eq!(entries.iter().map(|entry| &entry.symbol[..]).collect::<Vec<_>>(), ["fill_bf16_m64", "fill_f16_32"]);
+        let first = &entries[0];
+        assert_eq!(first.keys, [("T".to_owned(), Value::Type(Type::BF16)), ("D".to_owned(), Value::Int(-64))]);
+        assert_eq!(first.parameters, [Parameter::Pointer, Parameter::I32, Parameter::F32, Parameter::I64]);
+        let image = |n: i32, capability| Image {
+            capability,
+            program: 0,
+            generics: vec!["bf16".to_owned(), "-64".to_owned(), n.to_string()],
+            tuned: vec![("N".to_owned(), n)],
+            symbol: "fill_bf16_m64".to_owned(),
+        };
+        assert_eq!(first.images, [image(128, BOTH[0]), image(256, BOTH[1])]);
+    }
+
+    #[test]
+    fn an_instance_is_listed_once() {
+        let instances = |_| {
+            vec![
+                filled(1, 16),
+                filled(2, 16),
+                Instance::new().tuned("N", 32).int("D", 1).ty("T", Type::F16), // the second
+            ]
+        };
+        let message = refused("fill", instances);
+        assert!(message.starts_with(&(here("// the second") + "fill_f16_1 is listed twice, first at ")), "{message}");
+        let twice = [of("fill", |_| vec![filled(1, 16)]), of("fill", |_| vec![filled(1, 32)])];
+        assert!(plan(&twice, &BOTH).unwrap_err().to_string().contains("fill_f16_1 is listed twice, first at "));
+    }
+
+    #[test]
+    fn keys_are_the_same_for_every_capability() {
+        let more = refused("fill", |capability| match capability.major {
+            8 => vec![filled(1, 16)],
+            _ => vec![filled(1, 16), filled(2, 16)],
+        });
+        assert!(more.contains("fill_f16_2 is listed for 9.0 and not for 8.0; the host chooses by keys, so"), "{more}");
+        let less = refused("fill", |capability| match capability.major {
+            8 => vec![filled(1, 16), filled(2, 16)],
+            _ => vec![filled(2, 16)],
+        });
+        assert!(less.contains("fill_f16_1 is listed for 8.0 and not for 9.0; the host chooses by keys, so"), "{less}");
+        assert!(refused("fill", |_| Vec::new()).ends_with("fill: no instance is listed for 8.0; list one"));
+    }
+
+    #[test]
+    fn each_generic_is_given_one_value_of_its_kind() {
+        for (instances, expected) in [
+            (
+                (|_| vec![filled(1, 2).int("W", 3)]) as fn(Capability) -> Vec<Instance>,
+                "fill: has no generic parameter W; it has T, D, N",
+            ),
+            (|_| vec![filled(1, 2).tuned("D", 3)], "fill: D is given twice; leave one out"),
+            (|_| vec![Instance::new().ty("T", Type::F16).int("D", 1)], "fill: N is given no value; it is an i32"),
+            (|_| vec![Instance::new().int("T", 1).int("D", 1).tuned("N", 1)], "fill: T is a type, and is given 1"),
+            (|_| vec![Instance::new().ty("T", Type::F16).ty("D", Type::F16)], "fill: D is an i32, and is given f16"),
+        ] {
+            let message = refused("fill", instances);
+            assert!(message.starts_with(&format!("{}:", file!())) && message.ends_with(expected), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_function_is_an_entry_of_pointers_and_scalars() {
+        let none = |_| Vec::new();
+        let there_is = refused("lacking", none);
+        assert_eq!(
+            there_is,
+            there("pub mod sample", 0) + "module sample has no function lacking; name one that it has"
+        );
+        let expected = there("fn no_entry", 7) + "no_entry: is no entry; put #[cutile::entry()] before it";
+        assert_eq!(refused("no_entry", none), expected);
+        let expected =
+            there("fn of_tensors", 32) + "of_tensors: a parameter must be a raw pointer, i32, i64, f32 or f64;";
+        assert!(refused("of_tensors", none).starts_with(&expected), "{}", refused("of_tensors", none));
+        let expected = there("fn of_array", 23) + "of_array: S: only types and i32 can be given; make it an i32";
+        assert_eq!(refused("of_array", none), expected);
     }
 }
