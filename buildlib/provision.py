@@ -229,14 +229,17 @@ def _arrange_torch(site: Path) -> Path:
 
 
 def _try_out(locked: Locked, root: Path, settings: Settings) -> None:
-    """Ask a CUDA compiler for its version, which must be the one that its package has."""
-    wanted = locked.version("nvidia-cuda-nvcc")
-    if wanted is None:
-        return
-    reported = cuda.release(settings, root / "bin" / "nvcc")
-    if reported != (Version.parse(wanted), wanted):
-        said = f"reports version {reported[1]}" if reported else "does not run"
-        raise ToolchainError(
-            f"{locked.id}: the nvcc of the package for {wanted} {said}; install CUDA {Version.parse(wanted)} and set "
-            "CUDA_HOME to it"
-        )
+    """Ask CUDA's compilers for their version, which must be the one that their package has."""
+    for program in ("nvcc", "tileiras"):
+        wanted = locked.version(f"nvidia-cuda-{program}")
+        if wanted is None:
+            continue
+        reported = cuda.release(settings, root / "bin" / program)
+        if reported != (Version.parse(wanted), wanted):
+            said = f"reports version {reported[1]}" if reported else "does not run"
+            remedy = (
+                f"install CUDA {Version.parse(wanted)} and set CUDA_HOME to it"
+                if program == "nvcc"
+                else ("it works with the ptxas of its own version only; ask who runs the index")
+            )
+            raise ToolchainError(f"{locked.id}: the {program} of the package for {wanted} {said}; {remedy}")

@@ -1,4 +1,6 @@
-"""CUDA images: machine code and PTX in an artifact for exactly the capabilities that its metadata.json declares.
+"""CUDA images: what an artifact holds of them is for exactly the capabilities that its metadata.json declares.
+
+An image is machine code, or PTX or Tile IR, from which a driver makes machine code.
 
 The client accepts or refuses a device by what is declared; a kernel without an image for it fails when it is called.
 """
@@ -16,7 +18,7 @@ from buildlib.errors import ToolchainError
 from buildlib.workspace import Workspace
 
 _STEP = re.compile(
-    r"^Fatbin (?P<kind>elf|ptx) code:"
+    r"^Fatbin (?P<kind>elf|ptx|tile ir) code:"
     r"|^arch = sm_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)$"
     # A kernel, in the symbols of machine code and in PTX.
     r"|^\S+ +\S+ +\S+ +ENTRY +(?P<symbol>\S+)$"
@@ -24,7 +26,7 @@ _STEP = re.compile(
     re.MULTILINE,
 )
 
-# The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX beside it.
+# The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX or Tile IR.
 Images = dict[str, frozenset[str]]
 
 
@@ -69,15 +71,23 @@ def read(said: str) -> Images:
     """The kernels in what cuobjdump prints."""
     kinds: dict[str, dict[str, set[str]]] = {}
     kind = arch = ""
+    # Those of the machine code that was listed last.
+    last: list[str] = []
     for step in _STEP.finditer(said):
         if step["kind"]:
             kind = step["kind"]
+            last = [] if kind == "elf" else last
         elif step["major"]:
             arch = f"{step['major']}.{step['minor']}{step['suffix']}"
+            # cuobjdump cannot look into Tile IR, which stands behind the machine code of the same kernels.
+            for kernel in last if kind == "tile ir" else ():
+                kinds[kernel].setdefault(arch, set()).add(kind)
         else:
-            kinds.setdefault(step["symbol"] or step["entry"], {}).setdefault(arch, set()).add(kind)
+            kernel = step["symbol"] or step["entry"]
+            last += [kernel] if kind == "elf" else []
+            kinds.setdefault(kernel, {}).setdefault(arch, set()).add(kind)
     return {
-        kernel: frozenset(arch + ("+PTX" if "ptx" in kinds_ else "") for arch, kinds_ in archs.items())
+        kernel: frozenset(arch + ("" if kinds_ == {"elf"} else "+PTX") for arch, kinds_ in archs.items())
         for kernel, archs in kinds.items()
     }
 

@@ -1,4 +1,4 @@
-"""cargo's part of a build: the Rust half of an extension as a static library; and the crates' own tests."""
+"""cargo's part of a build: the Rust half of an extension as a static library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -25,9 +25,6 @@ from buildlib.rust.toolchain import Rust
 from buildlib.rust.workspace import CargoWorkspace, extension_name
 from buildlib.toolchain import Toolchain
 from buildlib.workspace import Workspace
-
-# The last line about the tests of one program.
-_RESULT = re.compile(r"^test result: ok\. (\d+) passed; .* (\d+) ignored;", re.MULTILINE)
 
 
 class _Built(msgspec.Struct, frozen=True):
@@ -53,37 +50,45 @@ def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
     Raises:
         StepError: a crate cannot be read, resolved or compiled.
     """
-    crates, _, toolchain = _parts(spec)
+    _, _, toolchain = _parts(spec)
     library = workspace.work(spec) / "librust.a"
     record = workspace.work(spec) / "rust.json"
     hashes = _hashes_now(spec, workspace)
     if library.is_file() and _read(record).key == _key(spec, hashes):
         return hashes
+    with laid_out(spec, workspace) as (cargo, hashes):
+        record.unlink(missing_ok=True)
+        exports = _compile(library, spec, cargo, toolchain, workspace)
+        write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
+    return hashes
+
+
+@contextlib.contextmanager
+def laid_out(spec: BuildSpec, workspace: Workspace) -> Iterator[tuple[CargoWorkspace, dict[str, str]]]:
+    """A spec's crates as they are now, with the images of their device code, for as long as cargo's lock is held.
+
+    Gives the Cargo workspace, and SHA-256 by path of what the spec is built from.
+
+    Raises:
+        StepError: a crate cannot be read or resolved, or device code does not compile.
+    """
+    crates, rust, _ = _parts(spec)
     cargo = workspace.cargo(spec)
+    covered = {*workspace.inputs(spec).crates}
     # Variants share images, so that one waits here for what another makes.
     with cargo.images if crates.devices else contextlib.nullcontext():
         while True:
             with cargo.lock:
-                hashes = _laid_out(spec, cargo, workspace)
-                pending = [
-                    images.emit(spec, each, cargo, workspace) for each in images.outdated(spec, hashes, workspace)
-                ]
-                if not pending:
-                    record.unlink(missing_ok=True)
-                    exports = _compile(library, spec, cargo, toolchain, workspace)
-                    write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
-                    return hashes
-            for each in pending:
+                found = cargo.use(crates, rust)
+                hashes = {path: sha256 for path, sha256 in found.items() if path in covered} | workspace.pins(spec)
+                outdated = images.outdated(spec, hashes, workspace)
+                if not outdated:
+                    yield cargo, hashes
+                    return
+                emitted = [images.emit(spec, each, cargo, workspace) for each in outdated]
+            # Cargo is for others meanwhile. They, or the author, may change what is laid out, so it is looked at again.
+            for each in emitted:
                 images.assemble(spec, each, workspace)
-            # Others may have used cargo meanwhile, and the author may have edited the sources: look again.
-
-
-def _laid_out(spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> dict[str, str]:
-    """Lay out the crates; SHA-256 by path of what the spec is built from."""
-    crates, rust, _ = _parts(spec)
-    found = cargo.use(crates, rust)
-    covered = {*workspace.inputs(spec).crates}
-    return {path: sha256 for path, sha256 in found.items() if path in covered} | workspace.pins(spec)
 
 
 def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
@@ -102,36 +107,6 @@ def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
         raise StepError(
             f"{source}: the linked extension lacks {', '.join(lost)}; this is a fault of the build, report it"
         )
-
-
-def test(spec: BuildSpec, names: Sequence[str], log: Path, workspace: Workspace) -> tuple[int, int]:
-    """Run the tests of some of a spec's crates with `cargo test`; how many passed, and how many were ignored.
-
-    Raises:
-        StepError: a test failed or was not compiled.
-    """
-    crates, rust, toolchain = _parts(spec)
-    cargo = workspace.cargo(spec)
-    since = log.stat().st_size if log.exists() else 0
-    parts = [part for parts in crates.extensions.values() for part in parts if part.crate.name in names]
-    features = [f"{part.crate.name}/{feature}" for part in parts for feature in part.features]
-    argv = (
-        rust.cargo, "test", "--locked", f"--target-dir={cargo.target}", *(f"--package={name}" for name in names),
-        *((f"--features={','.join(features)}",) if features else ()),
-    )  # fmt: skip
-    # Tests are programs of their own, which nobody loads libtvm_ffi for.
-    found = [f"-Clink-arg=-Wl,-rpath,{Path(path).parent}" for each in toolchain.libraries for path in each.libraries]
-    extra = rustflags(found, rust, toolchain.compiler.path) | {"CARGO_ENCODED_RUSTDOCFLAGS": "\x1f".join(found)}
-    with cargo.lock:
-        cargo.use(crates, rust)
-        status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
-    if status != 0:
-        shown = workspace.shown(log)
-        raise StepError(
-            f"cargo test of {', '.join(names)}: {describe(status)}; the whole log is {shown}\n{said(log, since)}"
-        )
-    counts = _RESULT.findall(said(log, since, lines=None))
-    return sum(int(passed) for passed, _ in counts), sum(int(ignored) for _, ignored in counts)
 
 
 def _compile(

@@ -6,10 +6,12 @@ machine code of that. The crates of cutile read CUDA's headers when they are com
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 
+import filelock
 import msgspec
 
 from buildlib import process
@@ -71,31 +73,45 @@ def emit(
     where = f"{workspace.shown(spec.kernel.folder)}: device code of [kernel.{device.component}]"
     log = workspace.log("build", spec)
     name = emitter_name(spec.kernel.key, device)
-    # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
-    environ = {
-        **rustflags((), rust, spec.toolchain.compiler.path),
-        **environment(compiler, spec.toolchain.compiler, workspace),
-    }
-    argv = (
-        rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={cargo.target}",
-        *profile(),
-    )  # fmt: skip
-    program = cargo.target / rust.host / PROFILE / name
     archs = spec.archs[device.component]
     capabilities = tuple(dict.fromkeys(arch.removesuffix("+PTX").removesuffix("a") for arch in archs))
-    for step, command in (
-        ("does not compile", argv),
-        ("cannot be emitted", (str(program), str(folder), *capabilities)),
-    ):
-        before = log.stat().st_size if log.exists() else 0
-        status = run(command, cargo.root, cargo.folder, rust, log, workspace, environ)
-        if status != 0:
-            raise StepError(
-                f"{where} {step} ({process.describe(status)}); the whole log is {workspace.shown(log)}\n"
-                f"{said(log, before)}"
-            )
+    with shared_target(spec, compiler, workspace) as (target, extra):
+        argv = (rust.cargo, "build", "--locked", f"--package={name}", *target, *profile())
+        program = _target(workspace) / rust.host / PROFILE / name
+        # No other checkout may replace the program before it has run.
+        for command in (argv, (str(program), str(folder), *capabilities)):
+            before = log.stat().st_size if log.exists() else 0
+            status = run(command, cargo.root, cargo.folder, rust, log, workspace, extra)
+            if status != 0:
+                raise StepError(
+                    f"{where} does not compile ({process.describe(status)}); the whole log is {workspace.shown(log)}\n"
+                    f"{said(log, before)}"
+                )
     emitted = msgspec.json.decode((folder / "entries.json").read_bytes(), type=_Emitted)
     return tuple(_unit(entry, folder, archs) for entry in emitted.entries)
+
+
+@contextlib.contextmanager
+def shared_target(
+    spec: BuildSpec, compiler: Cutile, workspace: Workspace
+) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """Arguments and variables of cargo, by which all checkouts share the compiled crates of cutile, one at a time.
+
+    These take minutes to compile.
+    """
+    assert spec.toolchain is not None
+    assert spec.toolchain.rust is not None
+    rust, host = spec.toolchain.rust, spec.toolchain.compiler
+    # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
+    extra = {**rustflags((), rust, host.path), **environment(compiler, host, workspace)}
+    target = _target(workspace)
+    target.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target / "lock"):
+        yield (f"--target={rust.host}", f"--target-dir={target}"), extra
+
+
+def _target(workspace: Workspace) -> Path:
+    return workspace.settings.cache / "emitters"
 
 
 def profile() -> Iterator[str]:

@@ -78,7 +78,7 @@ DeviceCompiler = Cutile
 
 class _CutileData(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     minimum: str
-    cuda: Version
+    cuda: str
     toolchain: str
     libclang: str
 
@@ -122,5 +122,5 @@ def _cutile(data: _CutileData, settings: Settings, locked: Mapping[str, Locked])
         libclang=libclang.folder(settings.cache) / "clang" / "native",
         locked=(tools, libclang),
         minimum=data.minimum,
-        cuda=data.cuda,
+        cuda=Version.parse(data.cuda),
     )

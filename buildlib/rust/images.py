@@ -114,7 +114,8 @@ def assemble(spec: BuildSpec, pending: Pending, workspace: Workspace) -> None:
         blob += fatbin
     name = pending.device.host.name
     write_if_changed(pending.folder / f"{name}.fatbin", blob)
-    write_if_changed(pending.folder / f"{name}.rs", render.text("rust/entries.rs.j2", {"rows": rows}).encode())
+    table = render.text("rust/entries.rs.j2", {"rows": rows, "driver": pending.compiler.cuda})
+    write_if_changed(pending.folder / f"{name}.rs", table.encode())
     write(pending.folder / "made.json", msgspec.json.encode(_Made(pending.key)))
 
 

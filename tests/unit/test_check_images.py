@@ -85,3 +85,35 @@ def test_nothing_is_read_where_there_is_nothing() -> None:
 def test_problems(found: Images, declared: str, components: list[tuple[str, ...]], problems: list[str]) -> None:
     by_component = {str(index): archs for index, archs in enumerate(components)}
     assert list(images.problems(found, declared.split(), by_component)) == problems
+
+
+_TILE = """
+Fatbin elf code:
+================
+arch = sm_80
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f32
+
+Fatbin elf code:
+================
+arch = sm_100a
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f32
+
+Fatbin tile ir code:
+====================
+arch = sm_100
+
+Fatbin elf code:
+================
+arch = sm_80
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f16
+"""
+
+
+def test_tile_ir_is_of_the_kernels_before_it() -> None:
+    assert images.read(_TILE) == _sets(double_f32="8.0 10.0a 10.0+PTX", double_f16="8.0")

@@ -119,12 +119,13 @@ fn attribute(device: &Device, kernel: CUkernel, attribute: Attribute) -> Outcome
     unsafe { device.driver().cuKernelGetAttribute(&raw mut value, attribute, kernel, device.handle()) }.map(|()| value)
 }
 
-/// Whether there is code for a capability: machine code runs within a major version on this and later minor ones, and
-/// portable code on all later capabilities.
+/// Whether there is code for a capability: machine code runs within a major version on this and later minor ones unless
+/// it is exact, and portable code on all later capabilities.
 fn runs_on(variants: &[Variant], (major, minor): (i32, i32)) -> bool {
     variants.iter().any(|variant| {
         let known = variant.capability;
-        (known.0 == major && known.1 <= minor) || (variant.portable && known <= (major, minor))
+        let is_machine_code = known.0 == major && if variant.exact { known.1 == minor } else { known.1 <= minor };
+        is_machine_code || (variant.portable && known <= (major, minor))
     })
 }
 
@@ -142,7 +143,11 @@ fn chosen(variants: &'static [Variant], binary: (i32, i32), device: (i32, i32)) 
 
 fn offered(variants: &[Variant]) -> String {
     list(variants.iter().map(|variant| {
-        let newer = if variant.portable { " or newer" } else { "" };
+        let newer = match (variant.portable, variant.exact) {
+            (true, _) => " or newer",
+            (false, true) => " alone",
+            (false, false) => "",
+        };
         format!("{}{newer}", shown(variant.capability))
     }))
 }
@@ -156,11 +161,12 @@ mod tests {
     use super::*;
 
     const fn variant(capability: (i32, i32), portable: bool) -> Variant {
-        Variant { capability, portable, tuned: &[], checks: &[] }
+        Variant { capability, exact: capability.0 > 9, portable, tuned: &[], checks: &[] }
     }
 
     static VARIANTS: &[Variant] =
         &[variant((8, 0), false), variant((8, 6), true), variant((9, 0), false), variant((12, 0), true)];
+    static EXACT: &[Variant] = &[variant((8, 0), false), variant((10, 0), false)];
 
     #[test]
     fn machine_code_runs_within_a_major_version_and_portable_code_later() {
@@ -168,7 +174,9 @@ mod tests {
             assert_eq!(runs_on(VARIANTS, capability), runs, "{capability:?}");
         }
         assert!(!runs_on(&VARIANTS[2..3], (10, 0)) && !runs_on(&VARIANTS[2..3], (8, 9)));
+        assert!(runs_on(EXACT, (8, 6)) && runs_on(EXACT, (10, 0)) && !runs_on(EXACT, (10, 3)));
         assert_eq!(offered(VARIANTS), "8.0, 8.6 or newer, 9.0 and 12.0 or newer");
+        assert_eq!(offered(EXACT), "8.0 and 10.0 alone");
     }
 
     #[test]
