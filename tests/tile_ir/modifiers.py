@@ -26,7 +26,8 @@ _ROUNDINGS = {
     "divi": ("zero", "negative_inf", "positive_inf"),
     "ftoi": ("nearest_int_to_zero",),
 }
-_OVERFLOWS = ("nsw", "nuw", "nw")
+# By the names of tileirdisasm; cutile-ir prints the short ones.
+_OVERFLOWS = {"no_signed_wrap": "nsw", "no_unsigned_wrap": "nuw", "no_wrap": "nw"}
 # Hints change no result; maxf and minf do not round, though cutile-compiler gives them a mode (the bytecode has none).
 _MEANINGLESS = {"optimization_hints": None, "rounding_mode": ("maxf", "minf")}
 
@@ -51,14 +52,12 @@ def _word(cursor: Cursor) -> dict[str, Any]:
         return {"signedness": word}
     if word in {"flush_to_zero", "propagate_nan"}:
         return {word: True}
-    if word == "overflow":
-        return {word: cursor.take("word")}
-    if word == "rounding":
+    if word in {"overflow", "rounding"}:
         closing = cursor.accept("<")
-        mode = cursor.take("word")
+        value = cursor.take("word")
         if closing:
             cursor.expect(">")
-        return {word: mode}
+        return {word: _OVERFLOWS.get(value, value)}
     raise ProgramError(cursor.line, f"unknown modifier {word!r}")
 
 
@@ -88,7 +87,7 @@ def _defaults(cursor: Cursor, name: str, allowed: frozenset[str], found: dict[st
             raise ProgramError(cursor.line, f"{name} does not round {found['rounding']!r}; known are {modes}")
     if "signedness" in allowed and "signedness" not in found:
         raise ProgramError(cursor.line, f"{name} says neither signed nor unsigned")
-    if "overflow" in allowed and found.setdefault("overflow", None) not in (None, *_OVERFLOWS):
+    if "overflow" in allowed and found.setdefault("overflow", None) not in (None, *_OVERFLOWS.values()):
         raise ProgramError(cursor.line, f"unknown overflow {found['overflow']!r}")
     for flag in ("flush_to_zero", "propagate_nan"):
         if flag in allowed:

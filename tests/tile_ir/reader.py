@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from tests.tile_ir.lexer import Cursor
 from tests.tile_ir.types import ELEMENTS, PADDINGS, Element, PartitionView, Pointer, TensorView, Tile, Token, Type
 
 T = TypeVar("T")
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "0": "\0"}
 
 
 def listed(cursor: Cursor, opening: str, closing: str, read: Callable[[Cursor], T]) -> tuple[T, ...]:
@@ -127,12 +128,15 @@ def _partition_view(cursor: Cursor) -> PartitionView:
 
 
 def read_string(cursor: Cursor) -> str:
-    """A string, with Rust's and MLIR's escapes of quotes and backslashes."""
-    line, text = cursor.line, cursor.take("string")
-    try:
-        return str(json.loads(text))
-    except ValueError:
-        raise ProgramError(line, f"a string that cannot be read: {text}") from None
+    """A string. MLIR escapes a character by two hexadecimal digits, Rust by a letter, or a number in braces."""
+
+    def meant(match: re.Match[str]) -> str:
+        code = match.group(1)
+        if code.startswith("u{"):
+            return chr(int(code[2:-1], 16))
+        return chr(int(code, 16)) if len(code) > 1 else _ESCAPES.get(code, code)
+
+    return re.sub(r"\\(u\{[0-9a-f]+\}|[0-9A-F]{2}|.)", meant, cursor.take("string")[1:-1])
 
 
 def read_attribute(cursor: Cursor) -> Any:

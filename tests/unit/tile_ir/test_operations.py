@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from tests.tile_ir.errors import ExecutionError, TrapError
+from tests.tile_ir.lexer import Cursor
+from tests.tile_ir.reader import read_string
 from tests.unit.tile_ir.small import compute, tile_of
 
 INF, NAN = math.inf, math.nan
@@ -224,6 +226,7 @@ def test_functions_of_one_integer() -> None:
         ("shli %a, %b", 1, 32, "shifts an i32 by 32 bits or more"),
         ("shri %a, %b signed", 1, -1, "shifts an i32 by 32 bits or more"),
         ("addi %a, %b overflow nsw", 2**31 - 1, 1, "overflows, which overflow nsw rules out"),
+        ("addi %a, %b overflow<no_signed_wrap>", 2**31 - 1, 1, "overflows, which overflow nsw rules out"),
         ("addi %a, %b overflow nuw", -1, 1, "overflows, which overflow nuw rules out"),
         ("muli %a, %b overflow nw", 2**16, 2**15, "overflows, which overflow nw rules out"),
     ],
@@ -462,6 +465,14 @@ def test_a_failed_assert_raises_with_its_message() -> None:
     with pytest.raises(TrapError, match=r'block \(0, 0, 0\), line \d+, assert: no "rows"$'):
         compute(text, "tile<2xi32>", a=("tile<2xi1>", [1, 0]))
     assert compute(text, "tile<2xi32>", a=("tile<2xi1>", [1, 1])).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [('"\\22a\\5C\\0A"', '"a\\\n'), ('"\\"a\\\\\\n"', '"a\\\n'), ('"\\u{7f}\\\'"', "\x7f'")],
+)
+def test_strings_of_both_printers(written: str, meant: str) -> None:
+    assert read_string(Cursor(written)) == meant
 
 
 def test_types_are_printed_as_they_are_read() -> None:

@@ -1,7 +1,7 @@
 """Compiled programs, as the emitter prints them, against float64: products, attention, gathers, rows.
 
-The texts in programs/ come from device code in Rust that this repository's tools were tried with; that of attention is
-there as tileirdisasm prints it too.
+The texts in programs/ come from device code in Rust that this repository's tools were tried with; two of
+them are there as tileirdisasm prints them too.
 """
 
 from __future__ import annotations
@@ -134,11 +134,12 @@ def test_rows_of_a_width_that_the_program_rules_out() -> None:
         run(_text("rows"), "rows_entry", (1, 1, 1), [*pointers, 1, 9], memory)
 
 
-def test_padded() -> None:
+@pytest.mark.parametrize("text", ["padded", "padded.disassembled"])
+def test_padded(text: str) -> None:
     """A masked load with padding 1.5, doubled three times in a loop that breaks, times a part of a joined tile."""
     source, out, memory = np.arange(1, 4, dtype=np.float32), np.zeros(16, dtype=np.float32), Memory()
     pointers = [memory.allocate(out, "out"), memory.allocate(source, "source")]
-    run(_text("padded"), "padded_entry", (1, 1, 1), [*pointers, 3], memory)
+    run(_text(text), "padded_entry", (1, 1, 1), [*pointers, 3], memory)
     assert out.tolist() == [16, 32, 48, *[24] * 13]
     with pytest.raises(TrapError, match='assert: no "rows"'):
-        run(_text("padded"), "padded_entry", (1, 1, 1), [*pointers, 0], memory)
+        run(_text(text), "padded_entry", (1, 1, 1), [*pointers, 0], memory)
