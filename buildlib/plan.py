@@ -51,10 +51,12 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """What its author should know although it is no fault."""
-        return tuple(
+        dropped = (
             f"[kernel.{component}] is not compiled for {', '.join(values)}: this CUDA cannot, or another serves it"
             for component, values in self.dropped.items()
         )
+        cuda = self.toolchain.cuda if self.toolchain else None
+        return (*dropped, *([cuda.note] if cuda and cuda.note else []))
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,6 +83,9 @@ def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace
         return outcome
     own = [crate for crate in spec.crates.crates if not crate.is_shared]
     passed, ignored = rust.test(spec, own, workspace.log("cargo-test", spec), workspace)
+    if reason := _no_device(spec):
+        # What runs without the device says nothing about what runs on it.
+        return Outcome(passed=0, skipped=outcome.skipped, reason=f"{reason}; {passed} tests of its crates passed")
     return Outcome(passed=outcome.passed + passed, skipped=outcome.skipped + ignored, reason=outcome.reason)
 
 
