@@ -12,7 +12,7 @@ import numpy as np
 from tests.tile_ir.arguments import unpack
 from tests.tile_ir.elementwise import ELEMENTWISE
 from tests.tile_ir.errors import ExecutionError, TrapError
-from tests.tile_ir.memory import Memory
+from tests.tile_ir.memory import Memory, Token
 from tests.tile_ir.parser import parse
 from tests.tile_ir.program import Entry, Operation, Program, Region
 from tests.tile_ir.shapes import SHAPES
@@ -29,7 +29,6 @@ from tests.tile_ir.views import (
 
 # Of a `loop`, which may have no end.
 _MOST_ROUNDS = 1_000_000
-_TOKEN = "token"
 
 Values = dict[str, Any]
 
@@ -84,12 +83,12 @@ class _Block:
             "get_num_tile_blocks": lambda *_: [np.asarray(extent, dtype=np.int32) for extent in self._grid],
             "get_tensor_shape": self._tensor_shape,
             "get_tile_block_id": lambda *_: [np.asarray(at, dtype=np.int32) for at in self._index],
-            "join_tokens": lambda *_: [_TOKEN],
-            "load_ptr_tko": lambda operation, values: [load_pointers(self._memory, operation, values), _TOKEN],
+            "join_tokens": lambda _, values: [_joined(values)],
+            "load_ptr_tko": self._load_pointers,
             "load_view_tko": self._load_view,
             "make_partition_view": self._partition,
             "make_tensor_view": lambda operation, values: [make_tensor(operation, values)],
-            "make_token": lambda *_: [_TOKEN],
+            "make_token": lambda *_: [Token()],
             "reduce": self._reduce,
             "scan": self._scan,
             "store_ptr_tko": self._store_pointers,
@@ -186,15 +185,18 @@ class _Block:
         return _numbers(operation, [view.count(axis) for axis in range(len(view.kind.tile))])
 
     def _load_view(self, operation: Operation, values: list[Any]) -> list[Any]:
-        return [load_view(self._memory, values[0], _indices(operation, values)), _TOKEN]
+        after = _after(values)
+        return [load_view(self._memory, values[0], _indices(operation, values), after), after]
 
     def _store_view(self, operation: Operation, values: list[Any]) -> list[Any]:
-        store_view(self._memory, values[1], _indices(operation, values), values[0])
-        return [_TOKEN]
+        return [store_view(self._memory, values[1], _indices(operation, values), values[0], _after(values))]
+
+    def _load_pointers(self, operation: Operation, values: list[Any]) -> list[Any]:
+        after = _after(values)
+        return [load_pointers(self._memory, operation, values, after), after]
 
     def _store_pointers(self, operation: Operation, values: list[Any]) -> list[Any]:
-        store_pointers(self._memory, operation, values)
-        return [_TOKEN]
+        return [store_pointers(self._memory, operation, values, _after(values))]
 
     def _combine(self, operation: Operation, left: list[Array], right: list[Array]) -> list[Array]:
         """A reduction's region, on all elements of two lists of arrays at once."""
@@ -250,6 +252,15 @@ def _held(operation: Operation, kind: Type, result: Any) -> Any:
     if array.dtype != kind.element.held or array.shape != kind.shape:
         raise TypeError(f"line {operation.line}: {operation.name} made {array.dtype} {array.shape} for a {kind}")
     return array
+
+
+def _joined(tokens: Sequence[Token]) -> Token:
+    return Token(frozenset().union(*(token.stores for token in tokens)))
+
+
+def _after(values: Sequence[Any]) -> Token:
+    """The token that an access is given, always last."""
+    return values[-1] if isinstance(values[-1], Token) else Token()
 
 
 def _indices(operation: Operation, values: list[Any]) -> list[int]:

@@ -1,7 +1,8 @@
 """The memory that a program reads and writes: numpy arrays at addresses.
 
-Blocks run one after the other here, and at once on a GPU; so the memory also refuses what only the order makes right:
-a block that reads or writes what another block of the same launch has written, and a store whose lanes meet.
+Everything runs in order here, but not on a GPU; so the memory also refuses what only this order makes right: a block
+that reads or writes what another block of the same launch has written, or what it has written itself by a store that
+no token puts before, and a store whose lanes meet.
 """
 
 from __future__ import annotations
@@ -20,14 +21,21 @@ _ALIGNMENT = 256
 _GAP = 1 << 20
 
 
+@dataclass(frozen=True)
+class Token:
+    """The stores, by number, that come before what this token is given to."""
+
+    stores: frozenset[int] = frozenset()
+
+
 @dataclass
 class Buffer:
-    """Bytes at an address, and for each byte the block, counted from 1, that wrote it in this launch."""
+    """Bytes at an address, and for each byte the store of this launch, counted from 1, that wrote it last."""
 
     name: str
     start: int
     data: Array  # uint8, of rank 1
-    writer: Array | None = None
+    stored: Array | None = None
 
     @property
     def end(self) -> int:
@@ -43,7 +51,8 @@ class Memory:
     def __init__(self) -> None:
         self._buffers: list[Buffer] = []
         self._next = 0x7F00_0000_0000
-        self._block = 0
+        self._stores = 0
+        self._before = 0  # how many stores there were before this block
 
     def allocate(self, array: Array, name: str) -> int:
         """Give an array, which must be contiguous, an address of this memory's choice."""
@@ -66,45 +75,51 @@ class Memory:
 
     def launch(self) -> None:
         """Begin a launch: what earlier ones wrote may be read by every block."""
-        self._block = 0
+        self._stores = self._before = 0
         for buffer in self._buffers:
-            buffer.writer = None
+            buffer.stored = None
 
     def next_block(self) -> None:
         """Begin a block."""
-        self._block += 1
+        self._before = self._stores
 
-    def load(self, element: Element, addresses: Array) -> Array:
+    def load(self, element: Element, addresses: Array, after: Token) -> Array:
         """The elements at these addresses, an int64 array; all are accessed."""
         result = np.empty(addresses.shape, dtype=element.held)
         for buffer, lanes in self._parts(element, addresses, "reads"):
             places = (addresses[lanes] - buffer.start) // element.stored.itemsize
-            if buffer.writer is not None:
-                writers = buffer.writer[addresses[lanes] - buffer.start]
-                self._refuse_others(writers, buffer, "reads")
+            if buffer.stored is not None:
+                self._ordered(buffer.stored[addresses[lanes] - buffer.start], after, buffer, "reads")
             result[lanes] = loaded(element, _typed(buffer, element)[places])
         return result
 
-    def store(self, element: Element, addresses: Array, values: Array) -> None:
-        """Write elements to these addresses, which must all differ."""
+    def store(self, element: Element, addresses: Array, values: Array, after: Token) -> Token:
+        """Write elements to these addresses, which must all differ; the token puts this store before what it is for."""
+        self._stores += 1
         for buffer, lanes in self._parts(element, addresses, "writes"):
             if not buffer.data.flags.writeable:
                 raise ExecutionError(f"writes to {buffer}, which may only be read")
             first = addresses[lanes] - buffer.start
-            writer = np.zeros(buffer.data.size, dtype=np.int32) if buffer.writer is None else buffer.writer
-            self._refuse_others(writer[first], buffer, "writes")
+            stored = np.zeros(buffer.data.size, dtype=np.int32) if buffer.stored is None else buffer.stored
+            self._ordered(stored[first], after, buffer, "writes")
             for byte in range(element.stored.itemsize):
-                writer[first + byte] = self._block
-            buffer.writer = writer
+                stored[first + byte] = self._stores
+            buffer.stored = stored
             places = first // element.stored.itemsize
             if np.unique(places).size != places.size:
                 raise ExecutionError(f"two lanes of one store write to the same place in {buffer}")
             _typed(buffer, element)[places] = storable(element, values[lanes])
+        return Token(after.stores | {self._stores})
 
-    def _refuse_others(self, writers: Array, buffer: Buffer, verb: str) -> None:
-        others = writers[(writers != 0) & (writers != self._block)]
-        if others.size:
-            raise ExecutionError(f"{verb} what block number {others[0] - 1} of this launch has written in {buffer}")
+    def _ordered(self, stores: Array, after: Token, buffer: Buffer, verb: str) -> None:
+        """Refuse an access to what these stores, 0 for none, have written, unless they come before it."""
+        for store in np.unique(stores[stores != 0]):
+            if store <= self._before:
+                raise ExecutionError(f"{verb} what another block of this launch has written in {buffer}")
+            if int(store) not in after.stores:
+                raise ExecutionError(
+                    f"{verb} what this block has written in {buffer}, and no token says in which order"
+                )
 
     def _parts(self, element: Element, addresses: Array, verb: str) -> list[tuple[Buffer, Array]]:
         """The buffers that addresses are in, each with a mask of its lanes; an error if one is in none."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.tile_ir.errors import ExecutionError
-from tests.tile_ir.memory import Memory
+from tests.tile_ir.memory import Memory, Token
 from tests.tile_ir.numbers import unspecified
 from tests.tile_ir.program import Operation
 from tests.tile_ir.types import PADDINGS, Array, Element, PartitionView, Pointer
@@ -76,12 +76,12 @@ def _window(view: Partition, index: list[int]) -> _Window:
     return _Window(tuple(inside), addresses)
 
 
-def load_view(memory: Memory, view: Partition, index: list[int]) -> Array:
+def load_view(memory: Memory, view: Partition, index: list[int], after: Token) -> Array:
     """The tile at an index, counted in tiles."""
     window, element, padding = _window(view, index), view.kind.tensor.element, view.kind.padding
     if padding is None and not window.addresses.size:
         raise ExecutionError(f"loads tile {index}, all of which is outside of {view.tensor}, without padding")
-    inside = memory.load(element, window.addresses)
+    inside = memory.load(element, window.addresses, after)
     if inside.shape == view.kind.tile:
         return inside
     tile = np.full(view.kind.tile, unspecified(element), dtype=element.held)
@@ -93,32 +93,33 @@ def load_view(memory: Memory, view: Partition, index: list[int]) -> Array:
     return tile
 
 
-def store_view(memory: Memory, view: Partition, index: list[int], tile: Array) -> None:
+def store_view(memory: Memory, view: Partition, index: list[int], tile: Array, after: Token) -> Token:
     """Write the tile at an index, counted in tiles, as far as it is inside."""
     window = _window(view, index)
     if not window.addresses.size:
         raise ExecutionError(f"stores tile {index}, all of which is outside of {view.tensor}")
-    memory.store(view.kind.tensor.element, window.addresses, tile[window.inside])
+    return memory.store(view.kind.tensor.element, window.addresses, tile[window.inside], after)
 
 
-def load_pointers(memory: Memory, operation: Operation, arguments: list[Array]) -> Array:
+def load_pointers(memory: Memory, operation: Operation, arguments: list[Array], after: Token) -> Array:
     """The elements that a tile of pointers points to; where a mask says no, the padding, or any value."""
     element = _pointee(operation)
     mask, padding = operation.attributes["mask"], operation.attributes["padding"]
     if mask is None:
-        return memory.load(element, arguments[0])
+        return memory.load(element, arguments[0], after)
     tile = np.full(arguments[0].shape, unspecified(element), dtype=element.held)
     if padding is not None:
         tile[...] = arguments[padding]
-    tile[arguments[mask]] = memory.load(element, arguments[0][arguments[mask]])
+    tile[arguments[mask]] = memory.load(element, arguments[0][arguments[mask]], after)
     return tile
 
 
-def store_pointers(memory: Memory, operation: Operation, arguments: list[Array]) -> None:
+def store_pointers(memory: Memory, operation: Operation, arguments: list[Array], after: Token) -> Token:
     """Write elements to where a tile of pointers points, unless a mask says no."""
     mask = operation.attributes["mask"]
     chosen = ... if mask is None else arguments[mask]
-    memory.store(_pointee(operation), np.atleast_1d(arguments[0][chosen]), np.atleast_1d(arguments[1][chosen]))
+    pointers, values = (np.atleast_1d(argument[chosen]) for argument in arguments[:2])
+    return memory.store(_pointee(operation), pointers, values, after)
 
 
 def _pointee(operation: Operation) -> Element:

@@ -7,10 +7,11 @@ import pytest
 
 from tests.tile_ir.errors import ExecutionError
 from tests.tile_ir.machine import run
-from tests.tile_ir.memory import Memory
+from tests.tile_ir.memory import Memory, Token
 from tests.tile_ir.types import ELEMENTS, Array
 
 F32 = ELEMENTS["f32"]
+NONE = Token()
 VIEW = "tensor_view<?x?xf32, strides=[?,1]>"
 WHOLE = "tensor_view<4x4xf32, strides=[4,1]>"
 
@@ -83,7 +84,7 @@ def test_a_view_beyond_its_buffer_is_out_of_bounds() -> None:
     memory = Memory()
     address = memory.allocate(source, "in")
     with pytest.raises(ExecutionError, match=r"^reads a f32 at 0x7f0000000080, out of bounds: 0 bytes past in \(128 "):
-        memory.load(F32, np.asarray(address + 128))
+        memory.load(F32, np.asarray(address + 128), NONE)
 
 
 STORE = f"""
@@ -119,9 +120,7 @@ def test_what_a_store_has_outside_is_dropped() -> None:
 def test_a_store_by_two_blocks_to_one_place_is_an_error() -> None:
     memory = Memory()
     address = memory.allocate(np.zeros((3, 3), dtype=np.float32), "out")
-    with pytest.raises(
-        ExecutionError, match=r"writes what block number 0 of this launch has written in out \(36 bytes"
-    ):
+    with pytest.raises(ExecutionError, match=r"writes what another block of this launch has written in out \(36 bytes"):
         run(STORE, "store", (2, 1, 1), [address, 1], memory)
     run(STORE, "store", (1, 1, 1), [address, 1], memory)
 
@@ -131,14 +130,45 @@ def test_what_another_block_has_written_may_not_be_read_before_the_next_launch()
     places = np.asarray(memory.allocate(np.zeros(4, dtype=np.float32), "out")) + np.arange(4) * 4
     memory.launch()
     memory.next_block()
-    memory.store(F32, places, np.arange(4, dtype=np.float32))
-    assert memory.load(F32, places).tolist() == [0, 1, 2, 3]
+    token = memory.store(F32, places, np.arange(4, dtype=np.float32), NONE)
+    assert memory.load(F32, places, token).tolist() == [0, 1, 2, 3]
     memory.next_block()
-    with pytest.raises(ExecutionError, match="reads what block number 0 of this launch has written in out"):
-        memory.load(F32, places[:1])
+    with pytest.raises(ExecutionError, match="reads what another block of this launch has written in out"):
+        memory.load(F32, places[:1], token)
     memory.launch()
     memory.next_block()
-    assert memory.load(F32, places).tolist() == [0, 1, 2, 3]
+    assert memory.load(F32, places, NONE).tolist() == [0, 1, 2, 3]
+
+
+def _twice(token: str, second: str) -> None:
+    """A store of 1.0, and a second access by the token."""
+    text = f"""
+    entry @twice(%p: tile<ptr<f32>>) {{
+      %one = constant <f32: 1.0> : tile<f32>
+      %new = make_token : token
+      %stored = store_ptr_tko weak %p, %one : tile<ptr<f32>>, tile<f32> -> token
+      %joined = join_tokens %new, %stored : token
+      %v, %loaded = load_ptr_tko weak %p token=%joined : tile<ptr<f32>> -> tile<f32>, token
+      {second.format(token=token)}
+      return
+    }}"""
+    memory = Memory()
+    run(text, "twice", (1, 1, 1), [memory.allocate(np.zeros(1, dtype=np.float32), "out")], memory)
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "%w, %last = load_ptr_tko weak %p {token} : tile<ptr<f32>> -> tile<f32>, token",
+        "%last = store_ptr_tko weak %p, %one {token} : tile<ptr<f32>>, tile<f32> -> token",
+    ],
+)
+def test_accesses_to_one_place_are_ordered_by_tokens(second: str) -> None:
+    for token in ("token=%stored", "token=%joined", "token=%loaded"):
+        _twice(token, second)
+    for token in ("", "token=%new"):
+        with pytest.raises(ExecutionError, match=r"what this block has written in out .*, and no token says in which"):
+            _twice(token, second)
 
 
 def test_what_numpy_may_not_write_to_a_program_may_not_either() -> None:
@@ -148,38 +178,38 @@ def test_what_numpy_may_not_write_to_a_program_may_not_either() -> None:
     with pytest.raises(
         ExecutionError, match=r"writes to weights \(16 bytes at 0x7f0000000000\), which may only be read"
     ):
-        memory.store(F32, np.asarray([address]), np.ones(1, dtype=np.float32))
+        memory.store(F32, np.asarray([address]), np.ones(1, dtype=np.float32), NONE)
 
 
 def test_two_lanes_that_write_to_one_place_are_an_error() -> None:
     memory = Memory()
     address = memory.allocate(np.zeros(4, dtype=np.float32), "out")
     with pytest.raises(ExecutionError, match="two lanes of one store write to the same place"):
-        memory.store(F32, np.asarray([address, address]), np.ones(2, dtype=np.float32))
+        memory.store(F32, np.asarray([address, address]), np.ones(2, dtype=np.float32), NONE)
 
 
 def test_addresses_that_are_not_aligned_or_in_no_buffer() -> None:
     memory = Memory()
     with pytest.raises(ExecutionError, match="reads a f32 at 0x8, out of bounds: no buffer is below it"):
-        memory.load(F32, np.asarray([8]))
+        memory.load(F32, np.asarray([8]), NONE)
     address = memory.allocate(np.zeros(4, dtype=np.float32), "out")
     with pytest.raises(ExecutionError, match="which is not aligned to 4 bytes"):
-        memory.load(F32, np.asarray([address + 2]))
+        memory.load(F32, np.asarray([address + 2]), NONE)
     with pytest.raises(ExecutionError, match=r"writes a f32 at 0x7f0000000010, out of bounds: 0 bytes past out"):
-        memory.store(F32, np.asarray([address + 16]), np.ones(1, dtype=np.float32))
+        memory.store(F32, np.asarray([address + 16]), np.ones(1, dtype=np.float32), NONE)
 
 
 def test_one_access_may_span_buffers() -> None:
     memory = Memory()
     first = memory.allocate(np.asarray([1, 2], dtype=np.float32), "first")
     second = memory.allocate(np.asarray([3], dtype=np.float32), "second")
-    assert memory.load(F32, np.asarray([[second, first + 4]])).tolist() == [[3, 2]]
+    assert memory.load(F32, np.asarray([[second, first + 4]]), NONE).tolist() == [[3, 2]]
 
 
 def test_buffers_at_given_addresses() -> None:
     memory, array = Memory(), np.asarray([1, 2], dtype=np.float32)
     memory.map(0x1000, array, "one")
-    assert memory.load(F32, np.asarray(0x1004)) == 2
+    assert memory.load(F32, np.asarray(0x1004), NONE) == 2
     with pytest.raises(ValueError, match=r"two \(8 bytes at 0x1004\) overlaps one"):
         memory.map(0x1004, array, "two")
     with pytest.raises(ValueError, match=r"zero \(8 bytes at 0xffc\) overlaps one"):
@@ -191,8 +221,8 @@ def test_buffers_at_given_addresses() -> None:
 def test_narrow_numbers_in_memory() -> None:
     memory = Memory()
     address = memory.allocate(np.asarray([0x3FC0, 0xC000], dtype=np.uint16), "bf16")
-    loaded = memory.load(ELEMENTS["bf16"], np.asarray([address, address + 2]))
+    loaded = memory.load(ELEMENTS["bf16"], np.asarray([address, address + 2]), NONE)
     assert loaded.dtype == np.dtype(np.float32)
     assert loaded.tolist() == [1.5, -2]
-    memory.store(ELEMENTS["bf16"], np.asarray([address]), np.asarray([-2], dtype=np.float32))
-    assert memory.load(ELEMENTS["i16"], np.asarray([address])).tolist() == [-0x4000]
+    token = memory.store(ELEMENTS["bf16"], np.asarray([address]), np.asarray([-2], dtype=np.float32), NONE)
+    assert memory.load(ELEMENTS["i16"], np.asarray([address]), token).tolist() == [-0x4000]
