@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use cutile::cutile_compiler::ast::SourceLocation;
+
 use crate::capability::Capability;
 use crate::error::{shown, Error, Result};
 use crate::instance::{Instance, Value};
@@ -31,6 +33,8 @@ pub(crate) struct Image {
     pub(crate) generics: Vec<String>,
     pub(crate) tuned: Vec<(String, i32)>,
     pub(crate) symbol: String,
+    /// Where the function is.
+    pub(crate) source: SourceLocation,
 }
 
 /// All entries, in the author's order.
@@ -55,7 +59,7 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
             let (keys, generics) = values_of(program.function, &signature, &instance)?;
             let symbol = symbol_of(program.function, &keys);
             let tuned = instance.tuned.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            let image = Image { capability, program: index, generics, tuned, symbol };
+            let image = Image { capability, program: index, generics, tuned, symbol, source: signature.place.clone() };
             match entries.iter_mut().find(|entry| entry.symbol == image.symbol) {
                 Some(entry) if entry.has(capability) => return Err(twice(&image.symbol, entry.place, instance.place)),
                 Some(entry) => entry.images.push(image),
@@ -178,6 +182,7 @@ mod tests {
             generics: vec!["bf16".to_owned(), "-64".to_owned(), n.to_string()],
             tuned: vec![("N".to_owned(), n)],
             symbol: "fill_bf16_m64".to_owned(),
+            source: first.images[0].source.clone(),
         };
         assert_eq!(first.images, [image(128, BOTH[0]), image(256, BOTH[1])]);
     }
