@@ -27,8 +27,9 @@ def task_test() -> Iterator[TaskDict]:
     yield from SESSION.test_tasks()
 
 
-def task_lint() -> TaskDict:
-    return SESSION.lint_task()
+def task_lint() -> Iterator[TaskDict]:
+    yield {"name": None, "doc": "Lint the Python and the Rust, and see that the CI workflows are current"}
+    yield from SESSION.lint_tasks()
 
 
 def task_toolchains() -> Iterator[TaskDict]:

@@ -117,6 +117,11 @@ def in_order(capabilities: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(capabilities), key=_key))
 
 
+def is_older(capability: str, other: str) -> bool:
+    """Whether a capability comes before another, both without `+PTX`; `9.0a` and `9.0` are of one age."""
+    return _key(capability)[:2] < _key(other)[:2]
+
+
 def flags(capability: str) -> tuple[str, ...]:
     """The options of nvcc for one capability: `12.1+PTX` is machine code for 12.1, and PTX of 12.1 beside it."""
     bare = _bare(capability).replace(".", "")

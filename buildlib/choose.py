@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from buildlib.config.model import Component
+from buildlib.config.model import Component, Dsl, RustCuda
 from buildlib.cuda import Cuda
+from buildlib.rust.dsl import DeviceCompiler
 from buildlib.toolchain import Host, Library, Toolchain, Torch, runtime
 from buildlib.variant import Backend, Compute, TorchStableAbiVariant, TorchVariant, TvmFfiVariant, Variant, Version
 
@@ -22,6 +23,18 @@ def toolchain(
     variant: Variant, compute: Compute, components: Iterable[Component], host: Host, channel: str | None = None
 ) -> Toolchain | Missing | str:
     """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
+    chosen = _toolchain(variant, compute, host, channel)
+    if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
+        chosen = _with_dsls(chosen, compute, components, host)
+    if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
+        chosen = _with_depends(chosen, components, host)
+    if isinstance(chosen, Toolchain):
+        return next((host.lacking[each.id] for each in chosen.locked if each.id in host.lacking), chosen)
+    return chosen
+
+
+def _toolchain(variant: Variant, compute: Compute, host: Host, channel: str | None) -> Toolchain | Missing | str:
+    """The same, less what components depend on."""
     rust = host.rust[channel] if channel is not None else None
     if isinstance(rust, str):
         return rust
@@ -37,7 +50,7 @@ def toolchain(
     if isinstance(variant, TvmFfiVariant):
         library = _tvm_ffi(variant, host)
     else:
-        torch = _torch(variant, compute, host)
+        torch = _torch(variant, compute, host, toolkit)
         if isinstance(torch, Torch) and torch.locked:
             locked.append(torch.locked)
         library = torch.library(with_cuda=toolkit is not None) if isinstance(torch, Torch) else torch
@@ -46,7 +59,7 @@ def toolchain(
         others = (host.python,)
     if not isinstance(library, Library):
         return library
-    chosen = Toolchain(
+    return Toolchain(
         compiler=host.compiler,
         libraries=(library, *others, *([runtime(toolkit, headers)] if isinstance(toolkit, Cuda) else [])),
         portability=host.portability,
@@ -56,7 +69,21 @@ def toolchain(
         cuda=toolkit if isinstance(toolkit, Cuda) else None,
         locked=tuple(locked),
     )
-    return _with_depends(chosen, components, host) if compute.backend is Backend.CUDA else chosen
+
+
+def _with_dsls(chosen: Toolchain, compute: Compute, components: Iterable[Component], host: Host) -> Toolchain | str:
+    """A toolchain with the compilers of the components' device languages, or why one cannot be had."""
+    dsls: dict[Dsl, DeviceCompiler] = {}
+    locked = list(chosen.locked)
+    for dsl in dict.fromkeys(part.dsl for part in components if isinstance(part, RustCuda)):
+        found = host.dsls[dsl]
+        if isinstance(found, str):
+            return found
+        if compute.version is not None and (refused := found.refuses(compute.version)):
+            return refused
+        dsls[dsl] = found.beside(chosen.cuda) if chosen.cuda else found
+        locked += found.locked
+    return msgspec.structs.replace(chosen, dsls=dsls, locked=tuple(locked))
 
 
 def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:
@@ -80,7 +107,7 @@ def _tvm_ffi(variant: TvmFfiVariant, host: Host) -> Library | Missing | str:
     return host.tvm_ffi
 
 
-def _torch(variant: Variant, compute: Compute, host: Host) -> Torch | Missing | str:
+def _torch(variant: Variant, compute: Compute, host: Host, toolkit: Cuda | str | None) -> Torch | Missing | str:
     """The torch that a variant is built against: this environment's, or one that can be provisioned."""
     present = host.torch
     if isinstance(present, str):
@@ -95,17 +122,23 @@ def _torch(variant: Variant, compute: Compute, host: Host) -> Torch | Missing | 
         return present
     assert isinstance(variant, TorchVariant)
     if compute.backend is Backend.CUDA:
-        return _torch_with_cuda(variant, compute, (present, *host.torches)) or (
+        complete = isinstance(toolkit, Cuda) and toolkit.has_libraries
+        return _torch_with_cuda(variant, compute, (present, *host.torches), complete=complete) or (
             f"needs torch {variant.torch} for CUDA {compute.version}; {found}"
         )
     return present if Version.parse(present.version) == variant.torch else f"needs torch {variant.torch}; {found}"
 
 
-def _torch_with_cuda(variant: TorchVariant, compute: Compute, torches: Iterable[Torch]) -> Torch | str | None:
-    """The first torch that is of a variant's release and of its CUDA: its headers and libraries follow both."""
+def _torch_with_cuda(
+    variant: TorchVariant, compute: Compute, torches: Iterable[Torch], *, complete: bool
+) -> Torch | str | None:
+    """The first torch that is of a variant's release and of its CUDA: its headers and libraries follow both.
+
+    `complete` says that the toolkit has the headers of CUDA's libraries itself.
+    """
     for torch in torches:
         if Version.parse(torch.version) == variant.torch and torch.cuda == str(compute.version):
-            if torch.cuda_headers:
+            if torch.cuda_headers or complete:
                 return torch
             packages = f"cuda-toolkit[cublas,cusparse,cusolver,curand]=={compute.version}.*"
             return f"torch's headers need those of CUDA's libraries; install them with 'pip install \"{packages}\"'"

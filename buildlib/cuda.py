@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,10 +12,12 @@ from buildlib import environment, process
 from buildlib.data import read
 from buildlib.environment import Settings
 from buildlib.lock import Locked
+from buildlib.probes import remembered
 from buildlib.variant import Version
 
 # Where NVIDIA's installers put a toolkit.
 _INSTALLED = Path("/usr/local")
+_NAME = re.compile(r"cuda-(\d+\.\d+)")
 _RELEASE = re.compile(r"release (\d+\.\d+), V([\d.]+)")
 
 
@@ -25,7 +26,8 @@ class Cuda(msgspec.Struct, frozen=True, kw_only=True):
 
     `locked` is what it is provisioned from, None for one that the machine has. `below` are the first releases of gcc
     and of clang that its compiler refuses. `cuobjdump` is what the program of that name is provisioned from, None where
-    the toolkit's own will do.
+    the toolkit's own will do. `has_libraries` says that the headers of CUDA's libraries, such as cuBLAS, are in it.
+    `note` tells of a toolkit on the machine that seems to be of the version, and that was not taken.
     """
 
     version: Version
@@ -34,6 +36,8 @@ class Cuda(msgspec.Struct, frozen=True, kw_only=True):
     locked: Locked | None = None
     below: dict[str, str] = {}
     cuobjdump: Locked | None = None
+    has_libraries: bool = False
+    note: str = ""
 
     @property
     def identity(self) -> str:
@@ -80,50 +84,52 @@ def release(settings: Settings, nvcc: Path) -> tuple[Version, str] | None:
 def _find(
     version: Version, toolkit: _Toolkit, settings: Settings, locked: Mapping[str, Locked], installed: Path
 ) -> Cuda | str:
-    problem = f"no CUDA {version} toolkit on this machine, and none can be had from the Python index"
-    for root, named_after in _roots(version, settings, installed):
-        reported = _remembered(settings, root / "bin" / "nvcc")
-        if reported is not None and reported[0] == version:
-            whole = (root / "bin" / "cuobjdump").is_file()
-            inspector = None if whole else locked.get("cuobjdump")
-            return Cuda(version=version, nvcc=reported[1], root=root, below=toolkit.below, cuobjdump=inspector)
-        if named_after:
-            # A variant would be named after a CUDA that it was not made with.
-            said = f"reports CUDA {reported[0]}" if reported else "does not say which CUDA it is of"
-            problem = f"{root}/bin/nvcc {said}"
+    problems = []
+    for root, promised in _roots(version, settings, installed):
+        nvcc = root / "bin" / "nvcc"
+        if not nvcc.is_file():
+            problems.append(f"CUDA_HOME is {root}, which has no bin/nvcc")
+            continue
+        reported = _reported(settings, nvcc)
+        if promised is not None and (reported is None or reported[0] != promised):
+            # What else is in such a folder is of nobody knows which version, and so would be what is made with it.
+            if version in {promised, reported[0] if reported else None}:
+                said = f"reports CUDA {reported[0]}" if reported else "does not say which CUDA it is of"
+                problems.append(f"{nvcc} {said}, not {promised} as the name of its folder")
+        elif reported is not None and reported[0] == version:
+            return Cuda(
+                version=version,
+                nvcc=reported[1],
+                root=root,
+                below=toolkit.below,
+                cuobjdump=None if (root / "bin" / "cuobjdump").is_file() else locked.get("cuobjdump"),
+                has_libraries=(root / "include" / "cublas_v2.h").is_file(),
+            )
+    problem = "; ".join(problems)
     wheels = locked.get(f"cuda-{version}")
-    if wheels is not None and (nvcc := wheels.version("nvidia-cuda-nvcc")):
+    if wheels is not None and (nvcc_version := wheels.version("nvidia-cuda-nvcc")):
         return Cuda(
             version=version,
-            nvcc=nvcc,
+            nvcc=nvcc_version,
             root=wheels.folder(settings.cache),
             locked=wheels,
             below=toolkit.below,
             cuobjdump=locked.get("cuobjdump"),
+            note=f"{problem}; the compiler of the Python index is used instead" if problem else "",
         )
-    return f"{problem}; install CUDA {version} and set CUDA_HOME to it"
+    missing = f"no CUDA {version} toolkit on this machine, and none can be had from the Python index"
+    return f"{problem or missing}; install CUDA {version} and set CUDA_HOME to it"
 
 
-def _roots(version: Version, settings: Settings, installed: Path) -> Iterator[tuple[Path, bool]]:
-    """Where a toolkit of a version may be, each with whether the place promises the version."""
-    if settings.cuda_home and (settings.cuda_home / "bin" / "nvcc").is_file():
-        yield settings.cuda_home, False
+def _roots(version: Version, settings: Settings, installed: Path) -> Iterator[tuple[Path, Version | None]]:
+    """Where a toolkit of a version may be, each with the version that the place promises."""
+    if settings.cuda_home:
+        named = _NAME.fullmatch(settings.cuda_home.resolve().name)
+        yield settings.cuda_home, Version.parse(named[1]) if named else None
     usual = installed / f"cuda-{version}"
     if (usual / "bin" / "nvcc").is_file():
-        yield usual, True
+        yield usual, version
 
 
-def _remembered(settings: Settings, nvcc: Path) -> tuple[Version, str] | None:
-    """`release`, asked once for each content of the file."""
-    stat = nvcc.stat()
-    key = hashlib.sha256(repr((str(nvcc.resolve()), stat.st_size, stat.st_mtime_ns, stat.st_ino)).encode())
-    record = settings.cache / "probes" / f"nvcc-{key.hexdigest()[:16]}.json"
-    try:
-        return msgspec.json.decode(record.read_bytes(), type=tuple[Version, str])
-    except (OSError, msgspec.DecodeError):
-        pass  # Not asked yet.
-    reported = release(settings, nvcc)
-    if reported is not None:
-        record.parent.mkdir(parents=True, exist_ok=True)
-        record.write_bytes(msgspec.json.encode(reported))
-    return reported
+def _reported(settings: Settings, nvcc: Path) -> tuple[Version, str] | None:
+    return remembered(settings, "nvcc", nvcc, tuple[Version, str], lambda: release(settings, nvcc))

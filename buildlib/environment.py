@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +21,7 @@ _PASSED = (
 _RUST = ("CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN")
 _RUST_PREFIXES = ("CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_REGISTRY_")
 
+_INDEX = "KERNELYARD_INDEX_"
 # What says how pip reaches an index; its other variables would change where packages go.
 _PIP = frozenset(
     f"PIP_{name}"
@@ -42,6 +44,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     on_ci: bool = False
     # pip's own variables.
     pip: dict[str, str] = {}
+    # The URLs of extra package indexes, by the variable that names each.
+    indexes: dict[str, str] = {}
     passed: dict[str, str] = {}
     # For Rust's tools alone.
     rust: dict[str, str] = {}
@@ -60,9 +64,15 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         cutlass=Path(root) if (root := environ.get("CUTLASS_SRC_DIR") or environ.get("CUTLASS_DIR")) else None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
         pip={name: value for name, value in environ.items() if name in _PIP},
+        indexes={name: value for name, value in environ.items() if name.startswith(_INDEX) and value},
         passed={name: environ[name] for name in _PASSED if name in environ},
         rust={name: value for name, value in environ.items() if name in _RUST or name.startswith(_RUST_PREFIXES)},
     )
+
+
+def index_variable(name: str) -> str:
+    """The variable by which a user says where an extra package index is, by the index's name in the data files."""
+    return _INDEX + re.sub(r"\W", "_", name).upper()
 
 
 def child(settings: Settings, **extra: str) -> dict[str, str]:

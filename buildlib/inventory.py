@@ -43,11 +43,15 @@ def _present(host: Host) -> Iterator[Row]:
             yield f"cuda-{version}", "missing", "", toolkit
         elif toolkit.locked is None:
             yield f"cuda-{version}", "on this machine", "", f"{toolkit.identity}, {toolkit.root}"
+        elif toolkit.note:
+            yield f"cuda-{version}", "refused", "", toolkit.note
 
 
 def _provisioned(host: Host, settings: Settings) -> Iterator[Row]:
     for name, locked in host.locked.items():
         size = provision.size(locked, settings)
-        what = ", ".join(f"{wheel.name} {wheel.version}" for wheel in locked.wheels)
-        state = "can be provisioned" if size is None else "provisioned"
-        yield name, state, f"{(locked.size if size is None else size) / 1e6:.0f} MB", what
+        shown = f"{(locked.size if size is None else size) / 1e6:.0f} MB"
+        if reason := host.lacking.get(name):
+            yield name, "out of reach", shown, reason
+        else:
+            yield name, "can be provisioned" if size is None else "provisioned", shown, locked.contents

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from buildlib import matrix, plan, toolchain
-from buildlib.config.model import Kernel
+from buildlib.config.model import Kernel, RustCuda
 from buildlib.environment import Settings
 from buildlib.errors import ConfigError
 from buildlib.plan import Failed, Plan
@@ -83,7 +83,13 @@ def planned(
     found, wrong = load_crates(kernels)
     failed = (*broken, *(Failed(kernel=key, message=message) for key, message in wrong.items()))
     kernels = tuple(kernel for kernel in kernels if kernel.key not in wrong)
-    host = toolchain.probe(settings, data, portable=portable, channels={each.channel for each in found.values()})
+    host = toolchain.probe(
+        settings,
+        data,
+        portable=portable,
+        channels={each.channel for each in found.values()},
+        dsls={part.dsl for kernel in kernels for part in kernel.components if isinstance(part, RustCuda)},
+    )
     rows = matrix.load(data / "variants.toml")
     made = plan.plan(kernels, failed, rows, host, found, narrow=toolchain.devices(devices, settings))
     return Planned(kernels=kernels, plan=made, crates=found, host=host)

@@ -51,10 +51,12 @@ class BuildSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def notes(self) -> tuple[str, ...]:
         """What its author should know although it is no fault."""
-        return tuple(
+        dropped = (
             f"[kernel.{component}] is not compiled for {', '.join(values)}: this CUDA cannot, or another serves it"
             for component, values in self.dropped.items()
         )
+        cuda = self.toolchain.cuda if self.toolchain else None
+        return (*dropped, *([cuda.note] if cuda and cuda.note else []))
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,10 +229,10 @@ def _compiled(
     kernel: Kernel, variant: Variant, row: Row, host: Host, crates: Crates | None, narrow: tuple[str, ...]
 ) -> Entry:
     """The outcome for a variant with an extension."""
-    if reason := _out_of_bounds(kernel, row) or _unavailable(kernel, row, host):
+    if reason := _out_of_bounds(kernel, row) or _unavailable(row, host):
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
     components = _components(kernel, row.compute)
-    crates = crates if crates and row.compute.backend in crates.extensions else None
+    crates = crates.of(row.compute.backend) if crates and row.compute.backend in crates.extensions else None
     chosen = choose.toolchain(variant, row.compute, components, host, crates.channel if crates else None)
     if isinstance(chosen, choose.Missing):
         return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
@@ -256,13 +258,21 @@ def _archs(spec: BuildSpec, toolkit: Cuda) -> dict[str, capability.Choice] | str
     framework = spec.kernel.framework
     if isinstance(framework, Torch | TvmFfi) and any(path.endswith(".cu") for path in framework.src):
         asked[""] = ()
+    dsls = spec.toolchain.dsls if spec.toolchain else {}
+    compilers = {part.name: dsls[part.dsl] for part in spec.components if isinstance(part, RustCuda)}
     choices = {}
     for name, values in asked.items():
         where = f"[kernel.{name}] cuda-capabilities"
         if strange := capability.unknown(values):
             return f"{where}: no version of CUDA compiles for {', '.join(map(repr, strange))}; remove or correct it"
-        choices[name] = capability.choose(values, toolkit.version, spec.narrowed)
-        if not choices[name].chosen:
+        compiler = compilers.get(name)
+        if compiler and (wrong := compiler.wrong(values)):
+            return f"{where}: {wrong}"
+        choice = capability.choose(values, toolkit.version, spec.narrowed)
+        if compiler:
+            choice = msgspec.structs.replace(choice, chosen=compiler.made(choice.chosen))
+        choices[name] = choice
+        if not choice.chosen:
             narrowed = f" for {', '.join(spec.narrowed)}" if spec.narrowed else ""
             return (
                 f"{where}: CUDA {toolkit.version} can compile none of {', '.join(values) or 'the default ones'}"
@@ -305,7 +315,7 @@ def _bounds(table: str, version: Version, minver: Version | None, maxver: Versio
     return None
 
 
-def _unavailable(kernel: Kernel, row: Row, host: Host) -> str | None:
+def _unavailable(row: Row, host: Host) -> str | None:
     """Why this machine cannot make what a row stands for, whatever the Python environment has."""
     if row.platform is not host.platform:
         return f"for {row.platform} machines; this one is {host.platform or 'of an unknown platform'}"
@@ -315,6 +325,4 @@ def _unavailable(kernel: Kernel, row: Row, host: Host) -> str | None:
             return toolkit or f"no toolchain for {row.compute} on this machine"
     elif row.compute.backend is not Backend.CPU:
         return f"no toolchain for {row.compute} on this machine"
-    if row.compute.backend is Backend.CUDA and any(isinstance(component, RustCuda) for component in kernel.components):
-        return "Rust components for CUDA are not built by this version"
     return None

@@ -295,13 +295,18 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cmake": _cmake, "genex": _genex, "toml": _toml}
+    environment.filters |= {"cmake": _cmake, "genex": _genex, "toml": _toml, "rust": _rust}
     return environment
 
 
 def text(template: str, values: dict[str, object]) -> str:
     """What a template gives with these values."""
     return _environment().get_template(template).render(values)
+
+
+def _rust(value: bool | int | str) -> str:  # noqa: FBT001 - a filter
+    """A value as a Rust literal; what JSON writes is one, but for characters beyond the basic plane."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _cmake(text: str) -> str:

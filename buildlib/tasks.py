@@ -15,6 +15,7 @@ from doit.exceptions import BaseFail, InvalidDodoFile, TaskFailed, UnmetDependen
 from doit.task import Task
 
 from buildlib import (
+    authoring,
     build,
     changes,
     check,
@@ -36,11 +37,11 @@ from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Kernel
 from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, ToolchainError, UnavailableError
-from buildlib.files import write, write_if_changed
 from buildlib.jobs import budget
 from buildlib.plan import BuildSpec, Plan
 from buildlib.reporter import Report
 from buildlib.rows import Row
+from buildlib.rust import linting as rust_linting
 from buildlib.rust.update import update
 from buildlib.testing import Outcome
 from buildlib.toolchain import Host
@@ -225,10 +226,12 @@ class Session:
             doc = f"Rewrite {self.workspace.shown(path)} in another edition."
             yield {"name": path.parent.name, "doc": doc, "params": [edition], "actions": [(_migrate, [path])]}
 
-    def lint_task(self) -> TaskDict:
-        """What a reviewer need not look for."""
-        doc = "Lint and type-check the Python, and see that the CI workflows are current"
-        return _single(_task("lint", doc, linting.lint, self.workspace))
+    def lint_tasks(self) -> Iterator[TaskDict]:
+        """What a reviewer need not look for: `lint:python`, and `lint:crates` where kernels are in Rust."""
+        doc = "Lint and type-check the Python, and see that the CI workflows are current."
+        yield _task("python", doc, linting.lint, self.workspace)
+        if in_rust := [spec for spec in self.plan.specs if spec.crates and spec.crates.own is None]:
+            yield _task("crates", "Run rustfmt and clippy.", rust_linting.lint, in_rust, self.workspace)
 
     def dist_task(self) -> TaskDict:
         """The builder as a package, where this is its repository."""
@@ -241,16 +244,22 @@ class Session:
         return {
             "doc": "Write kernels/build.schema.json and docs/build-toml.md from the model of build.toml",
             "actions": [
-                (_act, [_write_schema, root / "kernels" / "build.schema.json", root / "docs" / "build-toml.md"])
+                (
+                    _act,
+                    [authoring.write_schema, root / "kernels" / "build.schema.json", root / "docs" / "build-toml.md"],
+                )
             ],
         }
 
     def lock_task(self) -> TaskDict:
-        """What pins the crates that kernels in Rust depend on."""
-        upgrade = {"name": "upgrade", "long": "upgrade", "type": bool, "default": False, "help": "to newest versions"}
+        """What pins the crates that kernels in Rust depend on, or the packages of toolchains."""
+        flags = {"upgrade": "to newest versions", "toolchains": "write toolchains/lock.toml, not Cargo.lock"}
         return {
             "doc": "Take what new crates need into Cargo.lock; with --upgrade, move to the newest versions",
-            "params": [upgrade],
+            "params": [
+                {"name": name, "long": name, "type": bool, "default": False, "help": text}
+                for name, text in flags.items()
+            ],
             "actions": [(_lock, [self])],
             "io": {"capture": False},
         }
@@ -311,37 +320,17 @@ def _if_built(spec: BuildSpec, workspace: Workspace, function: Callable[..., obj
     return function(spec, *arguments, workspace)
 
 
-def _lock(session: Session, upgrade: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - doit passes it so
+def _lock(session: Session, upgrade: bool, toolchains: bool) -> dict[str, object] | TaskFailed:  # noqa: FBT001 - by doit
+    if toolchains:
+        from buildlib import relock  # noqa: PLC0415 - what it imports is of no use to any other task
+
+        return _act(lambda: relock.update(session.workspace, upgrade=upgrade))
     lost = {failed.kernel: failed.message for failed in session.plan.failed if failed.variant is None}
     return _act(lambda: update(session.host.rust, lost, session.workspace, upgrade=upgrade))
 
 
 def _migrate(path: Path, to: int) -> dict[str, object] | TaskFailed:
-    return _act(_rewrite, path, to)
-
-
-def _rewrite(path: Path, to: int) -> str:
-    """Rewrite a build.toml in edition `to`; comments, order and formatting stay."""
-    from buildlib.config.migrate import migrate  # noqa: PLC0415 - tomlkit takes longer to import than doit to list
-
-    if to not in {5, NEWEST_EDITION}:
-        raise ConfigError(f"--to {to}: there is no such edition to write; use 5 or {NEWEST_EDITION}")
-    try:
-        content = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8; save it as UTF-8") from None
-    migrated = migrate(content, path, 5 if to == 5 else NEWEST_EDITION)  # noqa: PLR2004
-    if migrated == content:
-        return f"edition {to} already"
-    write(path, migrated.encode("utf-8"))
-    return f"rewritten in edition {to}"
-
-
-def _write_schema(schema_file: Path, reference_file: Path) -> None:
-    from buildlib.config import schema  # noqa: PLC0415 - as above
-
-    write_if_changed(schema_file, schema.render().encode("utf-8"))
-    write_if_changed(reference_file, schema.reference().encode("utf-8"))
+    return _act(authoring.rewrite, path, to)
 
 
 def condition(error: OSError) -> str:

@@ -18,7 +18,7 @@ from buildlib.config.model import Kernel
 from buildlib.errors import StepError
 from buildlib.files import listing
 from buildlib.plan import BuildSpec
-from buildlib.rust import cargo
+from buildlib.rust import testing as rust
 from buildlib.variant import Backend
 from buildlib.workspace import Workspace
 
@@ -81,8 +81,11 @@ def run_kernel(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace
     outcome = _run_python(spec, specs, workspace)
     if spec.crates is None:
         return outcome
-    own = [crate.name for crate in spec.crates.crates if not crate.is_shared]
-    passed, ignored = cargo.test(spec, own, workspace.log("cargo-test", spec), workspace)
+    own = [crate for crate in spec.crates.crates if not crate.is_shared]
+    passed, ignored = rust.test(spec, own, workspace.log("cargo-test", spec), workspace)
+    if reason := _no_device(spec):
+        # What runs without the device says nothing about what runs on it.
+        return Outcome(passed=0, skipped=outcome.skipped, reason=f"{reason}; {passed} tests of its crates passed")
     return Outcome(passed=outcome.passed + passed, skipped=outcome.skipped + ignored, reason=outcome.reason)
 
 
@@ -97,11 +100,11 @@ def run_shared_crates(specs: Sequence[BuildSpec], workspace: Workspace) -> Outco
     passed = ignored = 0
     tested = set[str]()
     for spec in specs:
-        shared = {crate.name for crate in spec.crates.crates if crate.is_shared} if spec.crates else set[str]()
-        if names := sorted(shared - tested):
-            counts = cargo.test(spec, names, log, workspace)
+        shared = [crate for crate in spec.crates.crates if crate.is_shared] if spec.crates else []
+        if untested := [crate for crate in shared if crate.name not in tested]:
+            counts = rust.test(spec, untested, log, workspace)
             passed, ignored = passed + counts[0], ignored + counts[1]
-            tested |= shared
+            tested |= {crate.name for crate in untested}
     return Outcome(passed=passed, skipped=ignored, reason="they have no tests")
 
 

@@ -8,9 +8,7 @@ toolkit that a CPU build has no use for.
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import platform
@@ -23,15 +21,18 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib import capability, cuda, depends, environment, lock, process
+from buildlib import capability, cuda, depends, environment, lock, process, provision
+from buildlib.config.model import Dsl
 from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.depends import Dependency
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
-from buildlib.files import write
 from buildlib.lock import Locked
+from buildlib.probes import remembered
+from buildlib.rust import dsl
 from buildlib.rust import toolchain as rust
+from buildlib.rust.dsl import DeviceCompiler
 from buildlib.rust.toolchain import Rust
 from buildlib.variant import Compute, Platform, Version
 
@@ -95,6 +96,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     cmake: str
     ninja: str
     cuda: Cuda | None = None
+    # Of the device languages that its components are written in.
+    dsls: dict[Dsl, DeviceCompiler] = {}
     locked: tuple[Locked, ...] = ()
 
     @property
@@ -106,7 +109,8 @@ class Toolchain(msgspec.Struct, frozen=True, kw_only=True):
     def identity(self) -> tuple[str, ...]:
         portability = self.portability.identity if self.portability else NOT_PORTABLE
         rust = (self.rust.identity,) if self.rust else ()
-        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, portability)
+        dsls = (self.dsls[dsl].identity for dsl in sorted(self.dsls))
+        return (self.compiler.identity, *(library.identity for library in self.libraries), *rust, *dsls, portability)
 
 
 class Torch(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +164,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     python: Library
     # By the channel that a kernel asks for.
     rust: dict[str, Rust | str] = {}
+    # By device language, its compiler or why there is none.
+    dsls: dict[Dsl, DeviceCompiler | str] = {}
     cmake: str
     ninja: str
     # By version, a toolkit or the reason why there is none.
@@ -168,15 +174,23 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
     torches: tuple[Torch, ...] = ()
     # What components may depend on, by the name in build.toml, or why it cannot be had.
     depends: dict[str, Dependency | str] = {}
-    # All that can be provisioned, by id.
+    # All that can be provisioned, by id; and why some of it cannot, after all.
     locked: dict[str, Locked] = {}
+    lacking: dict[str, str] = {}
 
 
-def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Collection[str] = ()) -> Host:
+def probe(
+    settings: Settings,
+    data: Path,
+    *,
+    portable: bool = True,
+    channels: Collection[str] = (),
+    dsls: Collection[Dsl] = (),
+) -> Host:
     """Find what this machine has.
 
     `data` is the folder toolchains/; `portable` is whether binaries are for others too; `channels` are those of Rust
-    that kernels ask for, none where no kernel is in Rust.
+    that kernels ask for, none where no kernel is in Rust, and `dsls` the device languages that they use.
 
     Raises:
         ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
@@ -185,6 +199,9 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
     platforms = read(data / "platforms.toml", dict[Platform, Portability])
     locked = lock.load(data / "lock.toml", platform)
     torch = _torch()
+    dependencies = depends.find(settings, data / "deps.toml", locked)
+    of_depends = [each.locked for each in dependencies.values() if isinstance(each, Dependency) and each.locked]
+    everything = locked | {each.id: each for each in of_depends}
     return Host(
         platform=platform,
         portability=platforms.get(platform) if platform and portable else None,
@@ -193,12 +210,14 @@ def probe(settings: Settings, data: Path, *, portable: bool = True, channels: Co
         tvm_ffi=_tvm_ffi(),
         python=_python(),
         rust=_rust(settings, data, channels),
+        dsls=dsl.find(settings, data / "dsl.toml", locked, dsls),
         cmake=_tool("cmake", "cmake/data/bin/cmake"),
         ninja=_tool("ninja", "ninja/data/bin/ninja"),
         cuda=cuda.find(settings, data / "cuda.toml", locked),
         torches=tuple(_provisionable(settings, locked, torch)),
-        depends=depends.find(settings, data / "deps.toml", locked),
-        locked=locked,
+        depends=dependencies,
+        locked=everything,
+        lacking={name: why for name, each in everything.items() if (why := provision.lacks(each, settings))},
     )
 
 
@@ -250,34 +269,12 @@ def _compiler(settings: Settings, required: _Requirements) -> Compiler | str:
     if path is None:
         asked = f"CXX names {settings.cxx!r}, which" if settings.cxx else "a C++ compiler"
         return f"{asked} is not on this machine; {required.install}"
-    compiler = _remembered(settings, path)
+    compiler = remembered(settings, "cxx", Path(path), Compiler, lambda: _ask(settings, path))
     if compiler is None:
         return f"{path} does not answer as gcc or clang do; {required.install}"
     oldest = required.clang if compiler.family == "clang" else required.gcc
     if Version.parse(compiler.version) < Version.parse(oldest):
         return f"{path} is {compiler.family} {compiler.version}, older than {oldest}; {required.install}"
-    return compiler
-
-
-def _remembered(settings: Settings, path: str) -> Compiler | None:
-    """The compiler at `path`, asked once for each content of its file."""
-    real = Path(path).resolve()
-    stat = real.stat()
-    key = hashlib.sha256(repr((path, str(real), stat.st_size, stat.st_mtime_ns, stat.st_ino)).encode()).hexdigest()
-    record = settings.cache / "probes" / f"cxx-{key[:16]}.json"
-    with real.open("rb") as file:
-        # A script, or ccache, may call another compiler tomorrow although its own file stays as it is.
-        lasting = file.read(4) == b"\x7fELF" and "cache" not in real.name
-    if lasting:
-        try:
-            return msgspec.json.decode(record.read_bytes(), type=Compiler)
-        except (OSError, msgspec.DecodeError):
-            pass  # Not asked yet, or the record is from another version: ask.
-    compiler = _ask(settings, path)
-    if compiler is not None and lasting:
-        # A cache that cannot be written costs the question at the next run, and nothing else.
-        with contextlib.suppress(OSError):
-            write(record, msgspec.json.encode(compiler))
     return compiler
 
 

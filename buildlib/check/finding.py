@@ -23,4 +23,17 @@ class NotChecked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-Outcome = Finding | NotChecked
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the machine code of a CUDA function takes: registers and bytes of stack of a thread, spills included, and
+    bytes of shared memory of a block. No fault, and good to know.
+    """
+
+    check: str
+    function: str
+    arch: str
+    registers: int
+    stack: int
+    shared: int
+
+
+Outcome = Finding | NotChecked | Usage

@@ -1,4 +1,6 @@
-"""CUDA images: machine code and PTX in an artifact for exactly the capabilities that its metadata.json declares.
+"""CUDA images: what an artifact holds of them is for exactly the capabilities that its metadata.json declares.
+
+An image is machine code, or PTX or Tile IR, from which a driver makes machine code.
 
 The client accepts or refuses a device by what is declared; a kernel without an image for it fails when it is called.
 """
@@ -9,14 +11,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from buildlib import environment, package, process, provision
-from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.finding import Finding, NotChecked, Outcome, Usage
 from buildlib.check.subject import Subject
 from buildlib.cuda import Cuda
 from buildlib.errors import ToolchainError
 from buildlib.workspace import Workspace
 
 _STEP = re.compile(
-    r"^Fatbin (?P<kind>elf|ptx) code:"
+    r"^Fatbin (?P<kind>elf|ptx|tile ir) code:"
     r"|^arch = sm_(?P<major>\d+)(?P<minor>\d)(?P<suffix>[af]?)$"
     # A kernel, in the symbols of machine code and in PTX.
     r"|^\S+ +\S+ +\S+ +ENTRY +(?P<symbol>\S+)$"
@@ -24,12 +26,18 @@ _STEP = re.compile(
     re.MULTILINE,
 )
 
-# The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX beside it.
+_USAGE = re.compile(
+    r"^arch = sm_(?P<arch>\w+)$"
+    r"|^ Function (?P<function>\S+):\n\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+) SHARED:(?P<shared>\d+) ",
+    re.MULTILINE,
+)
+
+# The capabilities by kernel, each as metadata.json spells it: `9.0a`, and `12.1+PTX` where there is PTX or Tile IR.
 Images = dict[str, frozenset[str]]
 
 
 def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
-    """Yield a finding for each difference between the images of the kernels and what is declared.
+    """Yield a finding for each difference between the images of the kernels and what is declared, and their usage.
 
     Raises:
         UnavailableError: cuobjdump cannot be provisioned now.
@@ -42,7 +50,9 @@ def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
         return
     images: Images = {}
     for library in subject.libraries:
-        images |= read(_dump(str(subject.artifact.folder / library.path), toolkit, workspace))
+        said = _dump(str(subject.artifact.folder / library.path), toolkit, workspace)
+        images |= read(said)
+        yield from usage(said)
     for problem in problems(images, subject.artifact.metadata.backend.archs or (), subject.spec.archs):
         yield Finding(check="images", where=package.METADATA, message=f"{problem}; build the kernel again")
 
@@ -69,17 +79,36 @@ def read(said: str) -> Images:
     """The kernels in what cuobjdump prints."""
     kinds: dict[str, dict[str, set[str]]] = {}
     kind = arch = ""
+    # Those of the machine code that was listed last.
+    last: list[str] = []
     for step in _STEP.finditer(said):
         if step["kind"]:
             kind = step["kind"]
+            last = [] if kind == "elf" else last
         elif step["major"]:
             arch = f"{step['major']}.{step['minor']}{step['suffix']}"
+            # cuobjdump cannot look into Tile IR, which stands behind the machine code of the same kernels.
+            for kernel in last if kind == "tile ir" else ():
+                kinds[kernel].setdefault(arch, set()).add(kind)
         else:
-            kinds.setdefault(step["symbol"] or step["entry"], {}).setdefault(arch, set()).add(kind)
+            kernel = step["symbol"] or step["entry"]
+            last += [kernel] if kind == "elf" else []
+            kinds.setdefault(kernel, {}).setdefault(arch, set()).add(kind)
     return {
-        kernel: frozenset(arch + ("+PTX" if "ptx" in kinds_ else "") for arch, kinds_ in archs.items())
+        kernel: frozenset(arch + ("" if kinds_ == {"elf"} else "+PTX") for arch, kinds_ in archs.items())
         for kernel, archs in kinds.items()
     }
+
+
+def usage(said: str) -> Iterator[Usage]:
+    """What the functions take, in what cuobjdump prints."""
+    arch = ""
+    for step in _USAGE.finditer(said):
+        if step["arch"]:
+            arch = step["arch"]
+        else:
+            taken = {name: int(step[name]) for name in ("registers", "stack", "shared")}
+            yield Usage(check="images", function=step["function"], arch=f"sm_{arch}", **taken)
 
 
 def _dump(library: str, toolkit: Cuda, workspace: Workspace) -> str:
@@ -87,7 +116,7 @@ def _dump(library: str, toolkit: Cuda, workspace: Workspace) -> str:
     if toolkit.cuobjdump:
         folder = provision.ensure(toolkit.cuobjdump, workspace.settings, workspace.processes, workspace.notify)
         program = folder / "bin" / "cuobjdump"
-    argv = (str(program), "--dump-elf-symbols", "--dump-ptx", library)
+    argv = (str(program), "--dump-elf-symbols", "--dump-ptx", "--dump-resource-usage", library)
     said = process.output(argv, env=environment.child(workspace.settings))
     if said is None:
         raise ToolchainError(f"{program}: cannot list the CUDA images of {library}; is the toolkit whole?")

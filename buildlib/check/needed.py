@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from buildlib import variant as variants
 from buildlib.check.finding import Finding, NotChecked, Outcome
 from buildlib.check.subject import Subject
+from buildlib.variant import TorchNoarchVariant
 
 _CHECK = "needed"
 
@@ -19,11 +20,14 @@ def check(subject: Subject) -> Iterator[Outcome]:
     needed, variant = subject.policy.needed, subject.spec.variant
     framework, backend = variants.framework(variant), variants.backend(variant)
     allowed = (*needed.system, *needed.framework.get(framework, ()), *needed.backend.get(backend, ()))
+    version = None if isinstance(variant, TorchNoarchVariant) else variant.compute.version
+    patterns = [pattern.replace("{major}", str(version.major) if version else "*") for pattern in allowed]
     for library in subject.libraries:
         for name in library.needed:
-            if not any(fnmatchcase(name, pattern) for pattern in allowed):
+            if not any(fnmatchcase(name, pattern) for pattern in patterns):
+                made_for = f"{backend} {version}" if version else backend
                 message = (
-                    f"needs the shared library {name}, which a {framework} kernel for {backend} may not count on; "
+                    f"needs the shared library {name}, which a {framework} kernel for {made_for} may not count on; "
                     "link it in, or do without it"
                 )
                 yield Finding(check=_CHECK, where=library.path, message=message)

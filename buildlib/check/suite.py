@@ -31,7 +31,7 @@ from buildlib.check import (
     syntax,
     torch_abi,
 )
-from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.finding import Finding, NotChecked, Outcome, Usage
 from buildlib.check.rules import rules_digest
 from buildlib.check.subject import Subject
 from buildlib.errors import CheckError, Severity
@@ -54,6 +54,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     passed: tuple[str, ...]
     not_checked: tuple[NotChecked, ...]
+    usage: tuple[Usage, ...] = ()
 
     @property
     def summary(self) -> str:
@@ -64,7 +65,15 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
             f"{len(self.passed)} checks passed"
             + (f", {len(not_made)} left out" if not_made else "")
             + (f", advice: {', '.join(advice)}" if advice else "")
+            + (f"; {self._most}" if self.usage else "")
         )
+
+    @property
+    def _most(self) -> str:
+        registers, shared, stack = (
+            max(getattr(each, name) for each in self.usage) for name in ("registers", "shared", "stack")
+        )
+        return f"CUDA takes up to {registers} registers, {shared} B of shared memory and {stack} B of stack"
 
     @property
     def failed(self) -> bool:
@@ -140,6 +149,7 @@ def check(spec: BuildSpec, workspace: Workspace) -> str:
         findings=tuple(each for each in found if isinstance(each, Finding)),
         passed=tuple(name for name, of_one in outcomes.items() if not any(map(_counts_against, of_one))),
         not_checked=tuple(each for each in found if isinstance(each, NotChecked)),
+        usage=tuple(each for each in found if isinstance(each, Usage)),
     )
     write(workspace.report("check", spec), msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     if report.failed:
@@ -148,7 +158,13 @@ def check(spec: BuildSpec, workspace: Workspace) -> str:
 
 
 def _counts_against(outcome: Outcome) -> bool:
-    return isinstance(outcome, NotChecked) or outcome.severity is Severity.ERROR
+    match outcome:
+        case NotChecked():
+            return True
+        case Finding(severity=severity):
+            return severity is Severity.ERROR
+        case Usage():
+            return False
 
 
 def _line(shown: str, finding: Finding) -> str:

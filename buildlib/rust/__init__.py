@@ -8,6 +8,15 @@
 | `files.py` | which files of a crate a build reads |
 | `lock.py` | the part of a Cargo.lock that decides about one kernel |
 | `workspace.py` | lays out the crates as Cargo workspaces, and pins them |
-| `cargo.py` | runs cargo: build and test |
+| `dsl.py` | finds the compilers of device languages |
+| `cutile.py` | a device crate of tile programs → Tile IR → machine code |
+| `nvptx.py` | a device crate of SIMT code → PTX → machine code |
+| `nvptx_toolchain.py` | finds a rustc for that, and compiles its core once |
+| `ptx.py` | reads PTX |
+| `device_code.py` | what a device language makes: entries, and their code |
+| `images.py` | device crates → what a host crate embeds |
+| `cargo.py` | runs cargo: build |
+| `testing.py` | runs cargo: test |
+| `answers.py` | what cargo and rustc say of what they did |
 | `update.py` | `doit lock` |
 """

@@ -1,4 +1,4 @@
-"""cargo's part of a build: the Rust half of an extension as a static library; and the crates' own tests."""
+"""cargo's part of a build: the Rust half of an extension as a static library."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,7 +17,7 @@ from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import archive
+from buildlib.rust import answers, archive, images
 from buildlib.rust.command import release_flags, remaps, run, rustflags, said
 from buildlib.rust.crates import Crates
 from buildlib.rust.toolchain import Rust
@@ -26,23 +25,12 @@ from buildlib.rust.workspace import CargoWorkspace, extension_name
 from buildlib.toolchain import Toolchain
 from buildlib.workspace import Workspace
 
-# The last line about the tests of one program.
-_RESULT = re.compile(r"^test result: ok\. (\d+) passed; .* (\d+) ignored;", re.MULTILINE)
-
 
 class _Built(msgspec.Struct, frozen=True):
     """What librust.a was built from, and the functions that its crates export."""
 
     key: str
     exports: tuple[str, ...]
-
-
-class _Message(msgspec.Struct):
-    """A line of what cargo answers."""
-
-    reason: str
-    manifest_path: str = ""
-    filenames: list[str] = []
 
 
 def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
@@ -53,23 +41,45 @@ def build(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
     Raises:
         StepError: a crate cannot be read, resolved or compiled.
     """
-    crates, rust, toolchain = _parts(spec)
+    _, _, toolchain = _parts(spec)
     library = workspace.work(spec) / "librust.a"
     record = workspace.work(spec) / "rust.json"
     hashes = _hashes_now(spec, workspace)
     if library.is_file() and _read(record).key == _key(spec, hashes):
         return hashes
-    cargo = workspace.cargo(spec)
-    with cargo.lock:
-        hashes = cargo.use(crates, rust) | workspace.pins(spec)
+    with laid_out(spec, workspace) as (cargo, hashes):
         record.unlink(missing_ok=True)
-        name = extension_name(crates.key, variants.backend(spec.variant))
-        exports = _compile(name, spec, cargo, toolchain, workspace)
-        made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
-        # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
-        write_if_changed(library, made.read_bytes())
+        exports = _compile(library, spec, cargo, toolchain, workspace)
         write(record, msgspec.json.encode(_Built(_key(spec, hashes), exports)))
     return hashes
+
+
+@contextlib.contextmanager
+def laid_out(spec: BuildSpec, workspace: Workspace) -> Iterator[tuple[CargoWorkspace, dict[str, str]]]:
+    """A spec's crates as they are now, with the images of their device code, for as long as cargo's lock is held.
+
+    Gives the Cargo workspace, and SHA-256 by path of what the spec is built from.
+
+    Raises:
+        StepError: a crate cannot be read or resolved, or device code does not compile.
+    """
+    crates, rust, _ = _parts(spec)
+    cargo = workspace.cargo(spec)
+    covered = {*workspace.inputs(spec).crates}
+    # Variants share images, so that one waits here for what another makes.
+    with cargo.images if crates.devices else contextlib.nullcontext():
+        while True:
+            with cargo.lock:
+                found = cargo.use(crates, rust)
+                hashes = {path: sha256 for path, sha256 in found.items() if path in covered} | workspace.pins(spec)
+                outdated = images.outdated(spec, hashes, workspace)
+                if not outdated:
+                    yield cargo, hashes
+                    return
+                emitted = [images.emit(spec, each, cargo, workspace) for each in outdated]
+            # Cargo is for others meanwhile. They, or the author, may change what is laid out, so it is looked at again.
+            for each in emitted:
+                images.assemble(spec, each, workspace)
 
 
 def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
@@ -90,45 +100,16 @@ def check_exports(spec: BuildSpec, library: Path, workspace: Workspace) -> None:
         )
 
 
-def test(spec: BuildSpec, names: Sequence[str], log: Path, workspace: Workspace) -> tuple[int, int]:
-    """Run the tests of some of a spec's crates with `cargo test`; how many passed, and how many were ignored.
-
-    Raises:
-        StepError: a test failed or was not compiled.
-    """
-    crates, rust, toolchain = _parts(spec)
-    cargo = workspace.cargo(spec)
-    since = log.stat().st_size if log.exists() else 0
-    parts = [part for parts in crates.extensions.values() for part in parts if part.crate.name in names]
-    features = [f"{part.crate.name}/{feature}" for part in parts for feature in part.features]
-    argv = (
-        rust.cargo, "test", "--locked", f"--target-dir={cargo.target}", *(f"--package={name}" for name in names),
-        *((f"--features={','.join(features)}",) if features else ()),
-    )  # fmt: skip
-    # Tests are programs of their own, which nobody loads libtvm_ffi for.
-    found = [f"-Clink-arg=-Wl,-rpath,{Path(path).parent}" for each in toolchain.libraries for path in each.libraries]
-    extra = rustflags(found, rust, toolchain.compiler.path) | {"CARGO_ENCODED_RUSTDOCFLAGS": "\x1f".join(found)}
-    with cargo.lock:
-        cargo.use(crates, rust)
-        status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
-    if status != 0:
-        shown = workspace.shown(log)
-        raise StepError(
-            f"cargo test of {', '.join(names)}: {describe(status)}; the whole log is {shown}\n{said(log, since)}"
-        )
-    counts = _RESULT.findall(said(log, since, lines=None))
-    return sum(int(passed) for passed, _ in counts), sum(int(ignored) for _, ignored in counts)
-
-
 def _compile(
-    name: str, spec: BuildSpec, cargo: CargoWorkspace, toolchain: Toolchain, workspace: Workspace
+    library: Path, spec: BuildSpec, cargo: CargoWorkspace, toolchain: Toolchain, workspace: Workspace
 ) -> tuple[str, ...]:
-    """Build one extension's crate; the functions that its crates export.
+    """Build one extension's crate as a static library; the functions that its crates export.
 
     Each extension is a run of cargo's of its own: in one run for several, the features that one asks of a shared
     crate would reach the others, and their bytes would depend on who was built with them.
     """
     crates, rust, _ = _parts(spec)
+    name = extension_name(crates.key, variants.backend(spec.variant))
     log = workspace.log("build", spec)
     before = log.stat().st_size if log.exists() else 0
     answer = workspace.work(spec) / "cargo.json"
@@ -137,7 +118,9 @@ def _compile(
         rust.cargo, "build", "--locked", f"--package={name}", f"--target={rust.host}", f"--target-dir={cargo.target}",
         "--message-format=json-render-diagnostics", *release_flags(),
     )  # fmt: skip
-    extra = rustflags(remaps(cargo.folder, workspace), rust, toolchain.compiler.path)
+    extra = rustflags(remaps(cargo.folder, workspace), rust, toolchain.compiler.path) | images.variables(
+        spec, workspace
+    )
     status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra, answer)
     if status != 0:
         source = workspace.shown(spec.kernel.folder)
@@ -145,39 +128,20 @@ def _compile(
             f"{source}: cargo for {spec.name.partition(':')[2]} failed ({describe(status)}); "
             f"the whole log is {workspace.shown(log)}\n{said(log, before)}"
         )
-    _check_reads(cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.d", spec, cargo, workspace)
+    made = cargo.target / rust.host / "release" / f"lib{name.replace('-', '_')}.a"
+    answers.check_reads(made.with_suffix(".d"), spec, cargo, workspace)
+    # A copy, and by content: cargo may bring back an older file with its older time, and ninja must see it change.
+    write_if_changed(library, made.read_bytes())
     manifests = {os.path.normpath(cargo.folder / "kernels" / crates.key / each.manifest) for each in crates.crates}
     libraries = [
         Path(path)
-        for message in _messages(answer)
+        for message in answers.messages(answer)
         if message.reason == "compiler-artifact" and message.manifest_path in manifests
         for path in message.filenames
         if path.endswith(".rlib")
     ]
     symbols = {symbol for library in libraries for symbol in archive.symbols(library)}
     return tuple(sorted(symbol for symbol in symbols if symbol.startswith("__tvm_ffi_")))
-
-
-def _check_reads(depfile: Path, spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> None:
-    """Check that rustc read no laid-out file that the digest does not cover: those are there for tests alone."""
-    crates, _, _ = _parts(spec)
-    kernel = cargo.folder / "kernels" / crates.key
-    covered = {os.path.normpath(kernel / path) for path in workspace.inputs(spec).crates}
-    _, _, listed = depfile.read_text(encoding="utf-8").partition(".a: ")
-    for path in re.split(r"(?<!\\) ", listed.strip()):
-        read = os.path.normpath(path.replace("\\ ", " "))
-        if read.startswith(f"{cargo.folder}/kernels/") and read not in covered:
-            shown = os.path.relpath(read, kernel)
-            raise StepError(
-                f"{workspace.shown(spec.kernel.folder)}: its crates read {shown}, which is taken for a file of tests; "
-                "list it in src of the component in build.toml"
-            )
-
-
-def _messages(answer: Path) -> Iterator[_Message]:
-    for line in answer.read_bytes().splitlines():
-        with contextlib.suppress(msgspec.DecodeError):
-            yield msgspec.json.decode(line, type=_Message)
 
 
 def _hashes_now(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
@@ -194,6 +158,9 @@ def _key(spec: BuildSpec, hashes: Mapping[str, str]) -> str:
     parts = [(part.crate.name, part.features) for part in crates.extensions[variants.backend(spec.variant)]]
     covered = [
         rust.identity,
+        [(spec.toolchain.dsls[device.dsl].identity, spec.archs[device.component]) for device in crates.devices]
+        if spec.toolchain
+        else [],
         parts,
         tuple(release_flags()),
         digest.this_builder().rendered_from("rust"),

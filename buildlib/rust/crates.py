@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from buildlib.config.model import BACKENDS, Kernel, RustCpu, RustCuda, TvmFfi
+from buildlib.config.model import BACKENDS, Dsl, Kernel, RustCpu, RustCuda, TvmFfi
 from buildlib.errors import ConfigError
 from buildlib.rust import manifest
 from buildlib.rust.manifest import Crate, Document
@@ -17,6 +17,8 @@ from buildlib.variant import Backend
 
 # The folder beside the kernels with the crates that they share.
 SHARED = "_rust"
+# The shared crate with which the device crate of a cutile component says what is compiled.
+TILE = "kernelyard-tile"
 _CHANNEL = re.compile(r"[\w.-]+")
 _TOOLCHAIN_FILES = ("rust-toolchain.toml", "rust-toolchain")
 
@@ -28,17 +30,29 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     features: tuple[str, ...] = ()
 
 
-class Crates(msgspec.Struct, frozen=True, kw_only=True):
-    """The Rust half of a kernel, whose folder is `kernel`; `src` is what its components list in build.toml.
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """The device code of one rust-cuda component: its crate, and the host crate that embeds what it is compiled to."""
 
-    `own` is the root folder, relative to the kernel's, of a Cargo workspace that the kernel brings with its Cargo.lock;
-    None for a kernel in the workspace that all share. `channel` is what its rust-toolchain.toml asks for, or empty.
+    component: str
+    dsl: Dsl
+    crate: Crate
+    host: Crate
+
+
+class Crates(msgspec.Struct, frozen=True, kw_only=True):
+    """The Rust half of a kernel, whose folder is `kernel`; `src` is what its components list in build.toml, by backend.
+
+    `edges` are the folders of the crates that each depends on by path. `own` is the root folder, relative to the
+    kernel's, of a Cargo workspace that the kernel brings with its Cargo.lock; None for a kernel in the workspace that
+    all share. `channel` is what its rust-toolchain.toml asks for, or empty.
     """
 
     kernel: Path
     crates: tuple[Crate, ...]
+    edges: dict[str, tuple[str, ...]] = {}
     extensions: dict[Backend, tuple[Part, ...]]
-    src: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()
+    src: dict[Backend, tuple[str, ...]] = {}
     own: str | None = None
     channel: str = ""
 
@@ -51,6 +65,36 @@ class Crates(msgspec.Struct, frozen=True, kw_only=True):
     def shared(self) -> tuple[str, ...]:
         """The folders, relative to the kernel's, of the crates that it shares with others."""
         return tuple(crate.folder for crate in self.crates if crate.is_shared)
+
+    def reach(self, *folders: str) -> tuple[Crate, ...]:
+        """The crates in some folders, and all that they depend on by path, in the order of `crates`."""
+        waiting, reached = list(folders), set[str]()
+        while waiting:
+            folder = waiting.pop()
+            if folder not in reached:
+                reached.add(folder)
+                waiting += self.edges.get(folder, ())
+        return tuple(crate for crate in self.crates if crate.folder in reached)
+
+    def of(self, backend: Backend) -> Crates:
+        """What is left where only one backend's extension is built."""
+        parts = self.extensions[backend]
+        devices = self.devices if backend is Backend.CUDA else ()
+        folders = {part.crate.folder for part in parts} | {device.crate.folder for device in devices}
+        # What members take from the root of the kernel's own workspace.
+        folders |= {self.own} if self.own is not None else set()
+        return msgspec.structs.replace(
+            self,
+            crates=self.reach(*folders),
+            extensions={backend: parts},
+            devices=devices,
+            src={backend: self.src[backend]},
+        )
+
+
+def is_in_tiles(crate: Crate, crates: Crates) -> bool:
+    """Whether a crate is over those of cutile, which only compile with CUDA's headers."""
+    return any(reached.name == TILE for reached in crates.reach(crate.folder))
 
 
 def load(kernel: Kernel) -> Crates | None:
@@ -68,24 +112,77 @@ def load(kernel: Kernel) -> Crates | None:
         raise ConfigError(f"{shown}/build.toml: {where}: Rust needs the framework [tvm-ffi]; use it instead")
     reading = _Reading(kernel.folder, shown)
     folders = [posixpath.dirname(component.cargo_manifest) for component in components]
+    beside = {part.name: _device_folder(part, kernel.folder, shown) for part in components if _has_device_crate(part)}
     own = _own_root(kernel.folder, folders, shown)
-    crates = tuple(reading.reach(folders, own=own))
+    crates = tuple(reading.reach([*folders, *beside.values()], own=own))
     by_folder = {crate.folder: crate for crate in crates}
     extensions: dict[Backend, dict[str, Part]] = {}
+    src: dict[Backend, tuple[str, ...]] = {}
     for component, folder in zip(components, folders, strict=True):
-        parts = extensions.setdefault(BACKENDS[type(component)], {})
+        backend = BACKENDS[type(component)]
+        parts = extensions.setdefault(backend, {})
         # Two components of one crate are one dependency, with the features of both.
         features = parts[folder].features if folder in parts else ()
         features = tuple(dict.fromkeys((*features, *component.features)))
         parts[folder] = Part(crate=by_folder[folder], features=features)
-    return Crates(
+        src[backend] = tuple(dict.fromkeys((*src.get(backend, ()), *component.src)))
+    found = Crates(
         kernel=kernel.folder,
         crates=crates,
-        src=tuple(dict.fromkeys(path for component in components for path in component.src)),
+        edges=reading.edges,
+        src=src,
         extensions={backend: tuple(parts.values()) for backend, parts in extensions.items()},
+        devices=tuple(
+            Device(
+                component=part.name,
+                dsl=part.dsl,
+                crate=by_folder[beside[part.name]],
+                host=by_folder[posixpath.dirname(part.cargo_manifest)],
+            )
+            for part in components
+            if isinstance(part, RustCuda) and part.name in beside
+        ),
         own=own,
         channel=_channel(kernel.folder, folders, shown),
     )
+    _check_devices(found, shown)
+    return found
+
+
+def _has_device_crate(component: RustCpu | RustCuda) -> bool:
+    # cuda-oxide builds its device crate by itself, with a compiler of its own.
+    return isinstance(component, RustCuda) and component.dsl is not Dsl.CUDA_OXIDE
+
+
+def _device_folder(component: RustCpu | RustCuda, kernel: Path, shown: str) -> str:
+    manifest_path = (component.device_manifest if isinstance(component, RustCuda) else None) or "device/Cargo.toml"
+    if not (kernel / manifest_path).is_file():
+        where = f"{shown}/build.toml: [kernel.{component.name}]"
+        raise ConfigError(
+            f"{where}: {manifest_path} does not exist; write the device code as a library crate there, "
+            "or name its Cargo.toml in device-manifest"
+        )
+    return posixpath.dirname(manifest_path)
+
+
+def _check_devices(crates: Crates, shown: str) -> None:
+    hosts: dict[str, str] = {}
+    for device in crates.devices:
+        where = f"{shown}/build.toml: [kernel.{device.component}]"
+        if device.crate.folder == device.host.folder:
+            raise ConfigError(f"{where} device-manifest: the host crate itself; device code needs a crate of its own")
+        other = hosts.setdefault(device.host.name, device.component)
+        if other != device.component:
+            raise ConfigError(
+                f"{where} cargo-manifest: {device.host.name!r} is the host crate of [kernel.{other}] too; "
+                "it can embed the image of one component, so give each a host crate, or make them one component"
+            )
+        reached = {crate.name for crate in crates.reach(device.crate.folder)}
+        if device.dsl is Dsl.CUTILE and TILE not in reached:
+            raise ConfigError(
+                f"{shown}/{device.crate.manifest}: [dependencies]: {TILE} is missing; "
+                "with it a device crate says what of it is compiled"
+            )
 
 
 def load_all(kernels: Iterable[Kernel]) -> tuple[dict[str, Crates], dict[str, str]]:
@@ -123,13 +220,17 @@ class _Reading:
     def __init__(self, folder: Path, shown: str) -> None:
         self._folder = folder
         self._shown = shown
+        # By the folder of each crate that was read: those of the crates that it depends on by path.
+        self.edges: dict[str, tuple[str, ...]] = {}
 
     def reach(self, folders: list[str], *, own: str | None) -> Iterator[Crate]:
         """The crates in `folders`, then those that they depend on by path, directly or not."""
         waiting, seen = list(dict.fromkeys(folders)), set[str]()
         if own is not None:
             # What members of the kernel's own workspace take from its root.
-            waiting += self._beside(manifest.read(self._folder / own / "Cargo.toml", self._show(own)), own)
+            offered = tuple(self._beside(manifest.read(self._folder / own / "Cargo.toml", self._show(own)), own))
+            waiting += offered
+            self.edges[own] = offered
         while waiting:
             folder = waiting.pop(0)
             if folder in seen:
@@ -142,7 +243,9 @@ class _Reading:
                 manifest.check_library(document, self._folder / folder, shown)
             if own is None or folder.startswith("../"):
                 manifest.check_member(document, shown)
-            waiting += self._beside(document, folder)
+            beside = tuple(self._beside(document, folder))
+            waiting += beside
+            self.edges[folder] = tuple(dict.fromkeys((*self.edges.get(folder, ()), *beside)))
             yield crate
 
     def _beside(self, document: Document, folder: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -24,13 +24,15 @@ class CrateFiles(msgspec.Struct, frozen=True, kw_only=True):
 def find(crates: Crates, cache: Files) -> CrateFiles:
     """The files of a kernel's crates, from the folders' present content.
 
-    That is each crate's manifest, its `src` folder, any other Rust source, and what `src` in build.toml lists.
+    That is each crate's manifest, its `src` folder, any other Rust source, and what `src` in build.toml lists; what is
+    below the manifest of another crate is of that one.
     """
     files = cache.listing(crates.kernel)
+    manifests = {posixpath.dirname(path) for path in files if posixpath.basename(path) == "Cargo.toml"}
     sources, tests = set(_listed(crates, files)), set[str]()
-    for folder in _folders(crates, files):
+    for folder in {*(crate.folder for crate in crates.crates), *(manifests if crates.own is not None else ())}:
         shared = folder.startswith("../")
-        inside = cache.listing(crates.kernel / folder) if shared else _below(files, folder)
+        inside = cache.listing(crates.kernel / folder) if shared else _of_crate(files, folder, manifests)
         for path in inside:
             whole = posixpath.join(folder, path)
             if path.partition("/")[0] in _TARGETS_OF_TESTS:
@@ -42,19 +44,14 @@ def find(crates: Crates, cache: Files) -> CrateFiles:
     return CrateFiles(sources=tuple(sorted(sources)), tests=tuple(sorted(tests - sources)))
 
 
-def _folders(crates: Crates, files: Iterable[str]) -> Iterator[str]:
-    """The folders of the crates that are reached, and of all members of a workspace that the kernel brings."""
-    yield from (crate.folder for crate in crates.crates)
-    if crates.own is not None:
-        yield from (posixpath.dirname(path) for path in files if posixpath.basename(path) == "Cargo.toml")
-
-
-def _below(files: Sequence[str], folder: str) -> Iterator[str]:
+def _of_crate(files: Sequence[str], folder: str, manifests: Collection[str]) -> Iterator[str]:
+    """The files below a crate's folder, less those of crates below it; relative to the folder."""
     prefix = f"{folder}/" if folder else ""
-    return (path.removeprefix(prefix) for path in files if path.startswith(prefix))
+    inner = tuple(f"{other}/" for other in manifests if other != folder and other.startswith(prefix))
+    return (path.removeprefix(prefix) for path in files if path.startswith(prefix) and not path.startswith(inner))
 
 
 def _listed(crates: Crates, files: Sequence[str]) -> Iterator[str]:
     """What `src` of the components lists: files, and all that is in folders."""
-    for listed in crates.src:
+    for listed in dict.fromkeys(path for paths in crates.src.values() for path in paths):
         yield from (path for path in files if path == listed or path.startswith(f"{listed}/"))

@@ -1,8 +1,9 @@
 """Crates laid out as Cargo workspaces, and pinned.
 
 `build/cargo` mirrors the repository: `kernels/<key>` and `kernels/_rust` hold the crates, `extensions/` a generated
-crate for each kernel × backend, and the manifest at its root makes them one workspace, so that what they share is
-compiled once and pinned by one Cargo.lock, that of the repository. A kernel that brings a workspace of its own gets
+crate for each kernel × backend, `emitters/` a generated program for each device crate of tile programs, and the
+manifest at its root makes them one workspace, so that what they share is compiled once and pinned by one Cargo.lock,
+that of the repository. A kernel that brings a workspace of its own gets
 the same layout below its work folder, with its own root.
 
 Cargo refuses a workspace for one bad member. Where it does, the kernels are taken in one by one, and who makes it fail
@@ -19,18 +20,19 @@ import os
 import posixpath
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from buildlib import layout, render
+from buildlib.config.model import Dsl
 from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.rust import files, manifest
 from buildlib.rust.command import run, said
-from buildlib.rust.crates import Crates
+from buildlib.rust.crates import TILE, Crates, Device
 from buildlib.rust.lock import Lock
 from buildlib.rust.toolchain import Rust
 from buildlib.variant import Backend
@@ -57,6 +59,8 @@ class CargoWorkspace:
     def __init__(self, folder: Path, kernels: Iterable[Crates], pins: Path, log: Path, workspace: Workspace) -> None:
         self.folder = folder
         self.lock = threading.Lock()
+        # Held, before `lock`, by whoever makes images of device code.
+        self.images = threading.Lock()
         self.pins = pins
         self.log = log
         self._workspace = workspace
@@ -79,17 +83,21 @@ class CargoWorkspace:
         """The folders of one kernel alone."""
         return [
             self.folder / "kernels" / crates.key,
-            *(self.folder / "extensions" / name for name in self._names(crates)),
+            *(self.folder / folder for folder, _ in _generated(crates)),
         ]
 
     def use(self, crates: Crates, rust: Rust) -> dict[str, str]:
         """Make the workspace as the files are now, for building a kernel; SHA-256 of the kernel's by path.
 
+        `crates` may be a part of the kernel's; all of them are laid out, for one workspace is all of its members.
+
         Raises:
             StepError: a file of the kernel cannot be read, or cargo refuses the kernel.
         """
-        for each in self._kernels if not self._hashes else (crates,):
-            self._lay_out(each)
+        first = not self._hashes
+        for each in self._kernels:
+            if first or each.key == crates.key:
+                self._lay_out(each)
         self._pin(rust)
         if message := self._refused.get(crates.key):
             raise StepError(message)
@@ -227,10 +235,14 @@ class CargoWorkspace:
         """Write the root's manifest and the generated crates of the members."""
         folders = []
         for crates in members:
-            for backend in crates.extensions:
-                folder = f"extensions/{extension_name(crates.key, backend)}"
+            for folder, made_for in _generated(crates):
                 folders.append(folder)
-                for name, text in self._extension(crates, backend).items():
+                texts = (
+                    self._emitter(crates, made_for)
+                    if isinstance(made_for, Device)
+                    else self._extension(crates, made_for)
+                )
+                for name, text in texts.items():
                     write_if_changed(self.folder / folder / name, text.encode())
             folders += (_beside(crates, crate.folder) for crate in crates.crates)
         if self._own is not None:
@@ -241,7 +253,7 @@ class CargoWorkspace:
     def _extension(self, crates: Crates, backend: Backend) -> dict[str, str]:
         values: dict[str, object] = {
             "name": extension_name(crates.key, backend),
-            "root": os.path.relpath(self.root, self.folder / "extensions" / "any"),
+            "root": self._root_from_generated,
             "parts": [
                 {
                     "name": part.crate.name,
@@ -256,16 +268,35 @@ class CargoWorkspace:
             "lib.rs": render.text("rust/extension.rs.j2", values),
         }
 
+    def _emitter(self, crates: Crates, device: Device) -> dict[str, str]:
+        tile = next(crate for crate in crates.reach(device.crate.folder) if crate.name == TILE)
+        values: dict[str, object] = {
+            "name": emitter_name(crates.key, device),
+            "root": self._root_from_generated,
+            "crates": {
+                name: {"name": crate.name, "path": posixpath.join("../..", _beside(crates, crate.folder))}
+                for name, crate in (("device", device.crate), ("tile", tile))
+            },
+        }
+        return {
+            "Cargo.toml": render.text("rust/emitter.toml.j2", values),
+            "main.rs": render.text("rust/emitter.rs.j2", values),
+        }
+
+    @property
+    def _root_from_generated(self) -> str:
+        return os.path.relpath(self.root, self.folder / "extensions" / "any")
+
     def _as_root(self, content: bytes) -> bytes:
         """The manifest of the root that a kernel brings, with the generated crates as members."""
         assert self._own is not None
         up = os.path.relpath(self.folder, self.root)
         return manifest.with_members(
-            manifest.as_library(content), [f"{up}/extensions/{name}" for name in self._names(self._own)]
+            manifest.as_library(content), [f"{up}/{folder}" for folder, _ in _generated(self._own)]
         )
 
     def _names(self, crates: Crates) -> list[str]:
-        return [extension_name(crates.key, backend) for backend in crates.extensions]
+        return [posixpath.basename(folder) for folder, _ in _generated(crates)]
 
     @property
     def _own(self) -> Crates | None:
@@ -273,9 +304,27 @@ class CargoWorkspace:
 
 
 def extension_name(key: str, backend: Backend) -> str:
-    """The name of the generated crate for a kernel × backend; a kernel's folder may have a name that no crate can."""
-    slug = re.sub(r"[^a-z0-9-]", "-", key)
-    return f"kernelyard-{slug}-{backend}" if slug == key else f"kernelyard-{slug}-{_sha256(key.encode())[:6]}-{backend}"
+    """The name of the generated crate for a kernel × backend."""
+    return f"kernelyard-{_slug(key)}-{backend}"
+
+
+def emitter_name(key: str, device: Device) -> str:
+    """The name of the generated crate whose program writes the tile programs of a device crate."""
+    return f"kernelyard-{_slug(key)}-{_slug(device.component)}-emitter"
+
+
+def _slug(name: str) -> str:
+    """A name as a part of a crate's: a kernel's folder may have one that no crate can."""
+    slug = re.sub(r"[^a-z0-9-]", "-", name)
+    return slug if slug == name else f"{slug}-{_sha256(name.encode())[:6]}"
+
+
+def _generated(crates: Crates) -> Iterator[tuple[str, Backend | Device]]:
+    """The folders of the crates that are generated for a kernel, each with what it is for."""
+    yield from ((f"extensions/{extension_name(crates.key, backend)}", backend) for backend in crates.extensions)
+    for device in crates.devices:
+        if device.dsl is Dsl.CUTILE:
+            yield f"emitters/{emitter_name(crates.key, device)}", device
 
 
 def _beside(crates: Crates, folder: str) -> str:

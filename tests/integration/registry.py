@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.integration.serving import serving
 
 
 class Registry:
     """Crates that are served over HTTP; `home` is a CARGO_HOME that puts it in place of the public registry."""
 
-    def __init__(self, folder: Path, port: int) -> None:
+    def __init__(self, folder: Path, url: str) -> None:
         self.home = folder / "cargo-home"
         self._served = folder / "served"
-        self._served.mkdir(parents=True)
+        self._served.mkdir(parents=True, exist_ok=True)
         self.home.mkdir()
-        url = f"http://127.0.0.1:{port}"
         (self._served / "config.json").write_text(json.dumps({"dl": url + "/crates/{crate}-{version}.crate"}))
         (self.home / "config.toml").write_text(
             f'[source.crates-io]\nreplace-with = "here"\n\n[source.here]\nregistry = "sparse+{url}/"\n'
@@ -52,24 +51,5 @@ class Registry:
 def serve(folder: Path) -> Iterator[Registry]:
     """A registry that answers until the end of the block."""
 
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *arguments: object) -> None:
-            super().__init__(*arguments, directory=str(folder / "served"))  # type: ignore[arg-type]
-
-        def do_GET(self) -> None:
-            # Times have whole seconds, in which more than one version may be published.
-            del self.headers["If-Modified-Since"]
-            super().do_GET()
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield Registry(folder, server.server_port)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(folder / "served") as url:
+        yield Registry(folder, url)

@@ -197,7 +197,7 @@ def _delete_kernel(work: Clone) -> None:
 
 
 def _edit_shared_crate(work: Clone) -> None:
-    (crate,) = (work.root / "kernels" / "_rust").glob("*/src/lib.rs")
+    crate = work.root / "kernels/_rust/kernelyard-rs/src/lib.rs"
     crate.write_text(crate.read_text() + "// edited\n")
 
 
@@ -208,12 +208,20 @@ def test_a_crate_that_kernels_share_changes_those_that_use_it(work: Clone) -> No
     shutil.copy(ROOT / "Cargo.lock", work.root / "Cargo.lock")
     work.commit()
     assert work.changed("HEAD") == {}
+
+    def changed(since: str) -> set[tuple[str, tuple[str, ...]]]:
+        # Which variants for CUDA there are depends on the machine.
+        found = work.changed(since)
+        assert f"relu-rs:{_VARIANT}" in found
+        assert all(name.startswith("relu-rs:") for name in found)
+        return set(found.values())
+
     _edit_shared_crate(work)
-    assert work.changed("HEAD") == {f"relu-rs:{_VARIANT}": ("build", ("shared crate",))}
+    assert changed("HEAD") == {("build", ("shared crate",))}
     work.commit()
     assert work.changed("HEAD") == {}
     work.edit("kernels/relu-rs/src/lib.rs", "", "// edited\n")
-    assert work.changed("HEAD~1") == {f"relu-rs:{_VARIANT}": ("build", ("sources", "shared crate"))}
+    assert changed("HEAD~1") == {("build", ("sources", "shared crate"))}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,72 @@ def test_a_message_of_nvcc_names_the_authors_file(compiler: None, yard: Yard) ->
     result = yard.doit(f"build:{_NAME}")
     assert result.status == 1
     assert 'kernels/cuda/csrc/same.cu(1): error: identifier "wrong" is undefined' in result.out
+
+
+@dataclass(frozen=True)
+class _Toolkit:
+    """A CUDA toolkit of the machine, as it looks; its compiler is the one that is provisioned for 13.0."""
+
+    root: Path
+
+    @property
+    def environ(self) -> dict[str, str]:
+        return {"CUDA_HOME": str(self.root)}
+
+    def calls(self) -> list[str]:
+        """What the compiler was called with, beside questions."""
+        said = self.root / "calls"
+        return said.read_text().splitlines() if said.exists() else []
+
+    @classmethod
+    def install(cls, folder: Path, release: str, cache: Path) -> _Toolkit:
+        (provisioned,) = (path for path in (cache / "toolchains").glob("cuda-13.0-*") if path.is_dir())
+        nvcc = folder / "bin/nvcc"
+        nvcc.parent.mkdir(parents=True)
+        nvcc.write_text(
+            f"""#!/bin/sh
+case "$*" in *--version*) echo "Cuda compilation tools, release {release}, V{release}.85"; exit ;; esac
+echo "$*" >> "{folder}/calls"
+exec "{provisioned}/bin/nvcc" "$@"
+"""
+        )
+        nvcc.chmod(0o755)
+        (folder / "include").symlink_to(provisioned / "include")
+        (folder / "lib64").symlink_to(provisioned / "lib")
+        return cls(folder)
+
+
+_126 = "cuda:tvm-ffi01-cu126-x86_64-linux"
+
+
+def test_a_toolkit_of_the_machine(compiler: None, yard: Yard, tmp_path: Path) -> None:
+    toolkit = _Toolkit.install(tmp_path / "cuda-12.6", "12.6", yard.cache)
+    yard.add("cuda", defaults=lambda text: re.sub(r"(?m)^cuda-capabilities = .*\n", "", text))
+    assert re.search(r"(?m)^cuda-12.6 +on this machine .*nvcc 12\.6\.85", yard.doit("toolchain", **toolkit.environ).out)
+    # What this CUDA compiles for by default, in the plan; the stand-in for its compiler knows less.
+    yard.doit(f"build:{_126}", **toolkit.environ)
+    assert "arch=compute_70,code=sm_70" in toolkit.calls()[0]
+    assert "arch=compute_90,code=compute_90" in toolkit.calls()[0]
+    result = yard.doit(f"build:{_126}", "--cuda-capabilities", "9.0", **toolkit.environ)
+    assert result.status == 0, result.out
+    assert "--orig_src_path_name" not in toolkit.calls()[-1]
+    assert "nvcc 12.6.85" in yard.metadata("cuda")["kernelyard"]["toolchain"]
+    # And since it is not what it says, but brings the runtime of another CUDA, no artifact of it passes.
+    result = yard.doit(f"check:{_126}", "--cuda-capabilities", "9.0", **toolkit.environ)
+    assert result.status == 1
+    assert "needs the shared library libcudart.so.13, which a tvm-ffi kernel for cuda 12.6 may not" in result.out
+
+
+def test_a_toolkit_that_is_not_what_its_folder_says(compiler: None, yard: Yard, tmp_path: Path) -> None:
+    toolkit = _Toolkit.install(tmp_path / "cuda-12.6", "12.4", yard.cache)
+    yard.add("cuda")
+    rows = {row["variant"]: row for row in json.loads(yard.doit("matrix", **toolkit.environ).out)}
+    assert rows[_126.partition(":")[2]]["reason"] == (
+        f"{toolkit.root}/bin/nvcc reports CUDA 12.4, not 12.6 as the name of its folder; "
+        "install CUDA 12.6 and set CUDA_HOME to it"
+    )
+    assert rows[_VARIANT]["status"] == "build"
+    assert toolkit.calls() == []
 
 
 def test_offline_cuda_is_skipped_and_the_rest_is_built(yard: Yard, tmp_path: Path) -> None:

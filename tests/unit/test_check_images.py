@@ -85,3 +85,46 @@ def test_nothing_is_read_where_there_is_nothing() -> None:
 def test_problems(found: Images, declared: str, components: list[tuple[str, ...]], problems: list[str]) -> None:
     by_component = {str(index): archs for index, archs in enumerate(components)}
     assert list(images.problems(found, declared.split(), by_component)) == problems
+
+
+_TILE = """
+Fatbin elf code:
+================
+arch = sm_80
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f32
+
+Fatbin elf code:
+================
+arch = sm_100a
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f32
+
+Fatbin tile ir code:
+====================
+arch = sm_100
+
+Fatbin elf code:
+================
+arch = sm_80
+
+symbols:
+FUNC          GLOBAL  DEFAULT    ENTRY                                double_f16
+"""
+
+
+def test_tile_ir_is_of_the_kernels_before_it() -> None:
+    assert images.read(_TILE) == _sets(double_f32="8.0 10.0a 10.0+PTX", double_f16="8.0")
+
+
+def test_what_the_functions_take() -> None:
+    said = (
+        "arch = sm_80\n\nResource usage:\n Common:\n  GLOBAL:356 CONSTANT[4]:32\n Function a:\n"
+        "  REG:40 STACK:48 SHARED:1024 LOCAL:0 CONSTANT[0]:396 TEXTURE:0 SURFACE:0 SAMPLER:0\n"
+        "arch = sm_90a\n Function a:\n  REG:168 STACK:0 SHARED:0 LOCAL:0\n"
+    )
+    first, second = images.usage(said)
+    assert (first.function, first.arch, first.registers, first.stack, first.shared) == ("a", "sm_80", 40, 48, 1024)
+    assert (second.arch, second.registers) == ("sm_90a", 168)

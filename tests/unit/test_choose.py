@@ -29,17 +29,18 @@ _TORCH_WHEEL = Locked(id="torch-2.12-cu130", wheels=(Wheel(name="torch", version
 _CUTLASS_WHEEL = Locked(id="cutlass-3.6", wheels=())
 _HERE = HostTorch(version="2.13.0+cu130", cuda="13.0", root=Path("/env/torch"), cuda_headers=("/env/cu13/include",))
 _ELSEWHERE = msgspec.structs.replace(_HERE, version="2.12.1", root=Path("/cache/torch"), locked=_TORCH_WHEEL)
+_TOOLKIT = Cuda(version=_V126, nvcc="12.6.20", root=Path("/usr/local/cuda-12.6"))
 _CUDA_HOST = msgspec.structs.replace(
     HOST,
     torch=_HERE,
     torches=(_ELSEWHERE,),
     cuda={
-        _V126: Cuda(version=_V126, nvcc="12.6.20", root=Path("/usr/local/cuda-12.6")),
+        _V126: _TOOLKIT,
         _V130: Cuda(version=_V130, nvcc="13.0.88", root=Path("/cache/cuda"), locked=_WHEELS, below={"gcc": "16"}),
     },
     depends={
         "cutlass_3_6": Dependency(name="cutlass", version="3.6.0", includes=("/c/include",), locked=_CUTLASS_WHEEL),
-        "cutlass_4_0": "CUTLASS 4.0.0 is not in the Python index",
+        "cutlass_4_0": "CUTLASS 4.0.0 cannot be had",
     },
 )
 _STABLE = Torch(src=("torch-ext/binding.cpp",), stable_abi={Backend.CUDA: Version(2, 11)})
@@ -144,7 +145,7 @@ def test_tvm_ffi_needs_no_torch() -> None:
             _kernel(depends=("cutlass_4_0",)),
             "2.13 cu130",
             _CUDA_HOST,
-            "CUTLASS 4.0.0 is not in the Python index",
+            "CUTLASS 4.0.0 cannot be had",
         ),
         (_kernel(depends=("fmt",)), "2.13 cu130", _CUDA_HOST, "fmt is not in toolchains/deps.toml"),
     ],
@@ -152,6 +153,26 @@ def test_tvm_ffi_needs_no_torch() -> None:
 )
 def test_skipped_with_the_reason(planned: Kernel, text: str, on: Host, reason: str) -> None:
     assert _reason(planned, text, on) == reason
+
+
+def test_a_toolkit_with_all_headers_needs_none_of_the_environments() -> None:
+    torch = msgspec.structs.replace(_HERE, version="2.13.0+cu126", cuda="12.6", cuda_headers=())
+    toolkit = msgspec.structs.replace(_TOOLKIT, has_libraries=True)
+    toolchain = _spec(_kernel(), "2.13 cu126", on=_on(torch=torch, cuda={_V126: toolkit})).toolchain
+    assert toolchain is not None
+    assert toolchain.libraries[2].includes == ("/usr/local/cuda-12.6/include", "/usr/local/cuda-12.6/include/cccl")
+
+
+def test_a_toolkit_that_was_not_taken_is_told() -> None:
+    toolkit = msgspec.structs.replace(_TOOLKIT, note="/usr/local/cuda-13.0/bin/nvcc reports CUDA 12.4")
+    made = _spec(_kernel(_STABLE), "2.13 cu126", on=_on(cuda={_V126: toolkit}))
+    assert made.notes == ("/usr/local/cuda-13.0/bin/nvcc reports CUDA 12.4",)
+
+
+def test_what_is_in_an_index_that_nobody_named_is_not_provisioned() -> None:
+    on = _on(lacking={"torch-2.12-cu130": "torch 2.12.1 is in the package index 'torch' only"})
+    assert _reason(_kernel(), "2.12 cu130", on) == "torch 2.12.1 is in the package index 'torch' only"
+    assert _locked(_spec(_kernel(), "2.13 cu130", on=on)) == ["cuda-13.0"]
 
 
 def test_cutlass_is_provisioned_for_cuda_alone() -> None:

@@ -31,7 +31,7 @@ class _Machine:
     def install(self, folder: str, release: str) -> Path:
         nvcc = self.root / folder / "bin" / "nvcc"
         nvcc.parent.mkdir(parents=True)
-        nvcc.write_text(release)
+        nvcc.write_text(f"\x7fELF{release}")
         self.reports[str(nvcc)] = release
         return self.root / folder
 
@@ -87,10 +87,63 @@ def test_cuda_home_comes_first_if_it_is_of_the_version(machine: _Machine) -> Non
     ("release", "said"),
     [("12.4.99", "reports CUDA 12.4"), ("", "does not say which CUDA it is of")],
 )
-def test_a_toolkit_that_is_not_what_its_folder_says_is_refused(machine: _Machine, release: str, said: str) -> None:
-    root = machine.install("cuda-13.0", release)
-    assert machine.find() == f"{root}/bin/nvcc {said}; install CUDA 13.0 and set CUDA_HOME to it"
-    assert isinstance(machine.find(wheels=True), Cuda)
+@pytest.mark.parametrize("is_home", ["", "CUDA_HOME"])
+def test_a_toolkit_that_is_not_what_its_folder_says_is_refused(
+    machine: _Machine, release: str, said: str, is_home: str
+) -> None:
+    root = machine.install("elsewhere/cuda-13.0" if is_home else "cuda-13.0", release)
+    home = root if is_home else None
+    problem = f"{root}/bin/nvcc {said}, not 13.0 as the name of its folder; "
+    assert machine.find(cuda_home=home) == f"{problem}install CUDA 13.0 and set CUDA_HOME to it"
+    found = machine.find(cuda_home=home, wheels=True)
+    assert isinstance(found, Cuda)
+    # Wheels will do, but not behind the back of whoever installed something else.
+    assert (found.locked, found.note) == (_WHEELS, f"{problem}the compiler of the Python index is used instead")
+
+
+def test_a_toolkit_in_a_folder_of_another_version_is_not_taken_for_its_own(machine: _Machine) -> None:
+    # As where a distribution's links mix releases: its libraries would be of one version and its compiler of another.
+    root = machine.install("elsewhere/cuda-12.6", "13.0.48")
+    assert machine.find(cuda_home=root) == (
+        f"{root}/bin/nvcc reports CUDA 13.0, not 12.6 as the name of its folder; "
+        "install CUDA 13.0 and set CUDA_HOME to it"
+    )
+
+
+def test_a_name_without_a_version_promises_none(machine: _Machine) -> None:
+    other = machine.install("elsewhere/cuda", "12.6.20")
+    found = machine.find(cuda_home=other, wheels=True)
+    assert isinstance(found, Cuda)
+    assert found.note == ""
+
+
+def test_a_home_without_a_compiler_is_told(machine: _Machine) -> None:
+    home = machine.root / "typo"
+    assert machine.find(cuda_home=home) == (
+        f"CUDA_HOME is {home}, which has no bin/nvcc; install CUDA 13.0 and set CUDA_HOME to it"
+    )
+    found = machine.find(cuda_home=home, wheels=True)
+    assert isinstance(found, Cuda)
+    assert "has no bin/nvcc; the compiler of the Python index is used instead" in found.note
+
+
+def test_whether_the_headers_of_libraries_are_in_it(machine: _Machine) -> None:
+    root = machine.install("cuda-13.0", "13.0.48")
+    before = machine.find()
+    (root / "include").mkdir()
+    (root / "include/cublas_v2.h").touch()
+    after = machine.find()
+    assert isinstance(before, Cuda)
+    assert isinstance(after, Cuda)
+    assert (before.has_libraries, after.has_libraries) == (False, True)
+
+
+def test_a_script_is_asked_each_time(machine: _Machine) -> None:
+    root = machine.install("cuda-13.0", "13.0.48")
+    (root / "bin/nvcc").write_text("#!/bin/sh\nexec nvcc-13\n")
+    machine.find()
+    machine.find()
+    assert machine.asked == 2
 
 
 def test_a_compiler_is_asked_once_for_each_content(machine: _Machine) -> None:
@@ -99,7 +152,7 @@ def test_a_compiler_is_asked_once_for_each_content(machine: _Machine) -> None:
         machine.find()
     assert machine.asked == 1
     machine.reports[str(root / "bin/nvcc")] = "13.0.99999"
-    (root / "bin/nvcc").write_text("another content")
+    (root / "bin/nvcc").write_text("\x7fELF and another content")
     found = machine.find()
     assert isinstance(found, Cuda)
     assert (found.nvcc, machine.asked) == ("13.0.99999", 2)

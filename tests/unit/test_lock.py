@@ -51,6 +51,14 @@ def test_the_folder_follows_the_content_and_nothing_else(tmp_path: Path) -> None
     assert re.fullmatch(r"cuda-13\.0-[0-9a-f]{12}", folders[0].name)
 
 
+def test_an_index_is_named_by_package(tmp_path: Path) -> None:
+    indexed = _ENTRY.format(name="b", sha="2").replace('"1.2"\n', '"1.2"\nindex = "torch"\n')
+    path = _lock(tmp_path, _ENTRY.format(name="a", sha="1"), indexed)
+    (found,) = lock.load(path, _X86).values()
+    assert [wheel.index for wheel in found.wheels] == [None, "torch"]
+    assert found.indexes == ("torch",)
+
+
 def test_a_wrong_lock_is_named(tmp_path: Path) -> None:
     path = _lock(tmp_path, _ENTRY.format(name="a", sha="1"), 'url = "x"\n')
     with pytest.raises(ToolchainError, match=r"lock.toml: .*url.*; restore it"):

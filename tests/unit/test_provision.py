@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import filelock
+import msgspec
 import pytest
 
 from buildlib import process, provision
@@ -75,11 +76,55 @@ def test_a_cuda_root(ensure: Ensure, settings: Settings) -> None:
     assert _left(settings) == [root.name]
 
 
+def test_what_other_packages_bring_stands_beside_the_toolkit(ensure: Ensure) -> None:
+    more = {"clang/native/libclang.so": "clang", "libclang-1.dist-info/METADATA": "", "bin/other": "other"}
+    root = ensure(_Pip({**_FILES, **more}))
+    assert (root / "clang/native/libclang.so").read_text() == "clang"
+    assert sorted(path.name for path in root.iterdir()) == ["bin", "clang", "lib", "lib64", "toolchain.json"]
+    assert [path.name for path in (root / "bin").iterdir()] == ["nvcc"]
+
+
 def test_pip_is_held_to_the_hashes_and_finds_the_users_index(ensure: Ensure) -> None:
     pip = _Pip()
     ensure(pip)
     assert {"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(pip.runs[0])
     assert pip.env["PIP_INDEX_URL"] == "mine"
+
+
+_INDEXED = Locked(
+    id="torch-2.13-cu126",
+    wheels=(Wheel(name="torch", version="2.13.0+cu126", sha256="ab", size=1, index="torch-wheels"),),
+)
+_VARIABLE = "KERNELYARD_INDEX_TORCH_WHEELS"
+
+
+def test_an_extra_index_is_told_to_pip_and_to_nobody_else(settings: Settings) -> None:
+    told: list[str] = []
+
+    class Pip(_Pip):
+        def run(self, argv: Sequence[str], **more: Any) -> int:
+            (path,) = (word.partition("=")[2] for word in argv if word.startswith("--requirement="))
+            told.extend(Path(path).read_text().splitlines())
+            return super().run(argv, **more)
+
+    pip = Pip({"torch/version.py": ""})
+    there = msgspec.structs.replace(settings, indexes={_VARIABLE: "mine://me:secret@host/"})
+    provision.ensure(_INDEXED, there, pip, lambda _what, _text: None)
+    assert told == ["--extra-index-url mine://me:secret@host/", "torch==2.13.0+cu126 --hash=sha256:ab"]
+    assert "secret" not in repr((pip.runs, pip.env))
+
+
+def test_an_extra_index_that_nobody_named(settings: Settings) -> None:
+    reason = f"torch 2.13.0+cu126 is in the package index 'torch-wheels' only; set {_VARIABLE} to the URL of that index"
+    assert provision.lacks(_INDEXED, settings) == reason
+    assert provision.lacks(_LOCKED, settings) is None
+    pip = _Pip()
+    with pytest.raises(UnavailableError, match=re.escape(reason)):
+        provision.ensure(_INDEXED, settings, pip, lambda _what, _text: None)
+    assert pip.runs == []
+    # What is provisioned already needs no index.
+    _INDEXED.folder(settings.cache).mkdir(parents=True)
+    assert provision.lacks(_INDEXED, settings) is None
 
 
 def test_once(ensure: Ensure) -> None:

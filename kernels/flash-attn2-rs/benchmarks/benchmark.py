@@ -8,8 +8,10 @@ class FlashAttention(Benchmark):
     seed = 42
 
     def prepare(self, queries: int, keys: int, heads: int, dim: int, dtype: torch.dtype, causal: bool) -> None:
-        self.q = torch.randn(1, queries, heads, dim).to(dtype)
-        self.k, self.v = (torch.randn(1, keys, heads, dim).to(dtype) for _ in range(2))
+        # On a GPU there is no float32.
+        dtype = torch.float16 if torch.device(self.device).type == "cuda" and dtype == torch.float32 else dtype
+        self.q = torch.randn(1, queries, heads, dim, device=self.device).to(dtype)
+        self.k, self.v = (torch.randn(1, keys, heads, dim, device=self.device).to(dtype) for _ in range(2))
         self.causal = causal
 
     def setup_float32(self) -> None:

@@ -1,12 +1,10 @@
-//! FlashAttention-2 forward on the CPU, exported through tvm-ffi.
+//! FlashAttention-2 forward, exported through tvm-ffi, for the CPU, or for CUDA where the feature `cuda` asks for that.
 //!
-//! [`ffi`] checks a call's arguments, [`isa`] chooses the code for this CPU, and [`attention`] is the algorithm, written
-//! once over the operations of [`simd`].
+//! [`call`] checks a call's arguments, and [`window`] says which keys a query sees.
 
-mod attention;
-mod element;
-mod ffi;
-mod isa;
-mod simd;
-mod tensor;
+mod call;
+#[cfg(not(feature = "cuda"))]
+mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod window;

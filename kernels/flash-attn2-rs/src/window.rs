@@ -1,15 +1,13 @@
 //! Which keys a query sees.
 
-use std::ops::Range;
-
 /// The visible keys around each query, where the last query stands at the last key.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    queries: usize,
-    keys: usize,
+    pub queries: usize,
+    pub keys: usize,
     /// How many keys are seen before and after the query's own; None is all of them.
-    left: Option<usize>,
-    right: Option<usize>,
+    pub left: Option<usize>,
+    pub right: Option<usize>,
 }
 
 impl Window {
@@ -20,18 +18,18 @@ impl Window {
         let right = if causal { Some(0) } else { limit(right) };
         Self { queries, keys, left: limit(left), right }
     }
+}
 
-    pub fn queries(&self) -> usize {
-        self.queries
-    }
-
+// On a GPU, the device code does this.
+#[cfg(any(test, not(feature = "cuda")))]
+impl Window {
     /// The position of a query among the keys; negative if it stands before the first.
     pub fn position(&self, query: usize) -> i64 {
         (query + self.keys) as i64 - self.queries as i64
     }
 
     /// The keys that a query sees. Neither end ever decreases from one query to the next.
-    pub fn keys(&self, query: usize) -> Range<usize> {
+    pub fn seen(&self, query: usize) -> std::ops::Range<usize> {
         let position = self.position(query);
         let key = |position: i64| position.clamp(0, self.keys as i64) as usize;
         let start = self.left.map_or(0, |left| key(position - left as i64));
@@ -44,8 +42,8 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn visible(window: Window) -> Vec<Range<usize>> {
-        (0..window.queries()).map(|query| window.keys(query)).collect()
+    fn visible(window: Window) -> Vec<std::ops::Range<usize>> {
+        (0..window.queries).map(|query| window.seen(query)).collect()
     }
 
     #[test]
@@ -81,7 +79,7 @@ mod tests {
                             (left < 0 || -after <= left) && (right < 0 || after <= right)
                         })
                         .collect();
-                    assert_eq!(window.keys(query).collect::<Vec<_>>(), seen);
+                    assert_eq!(window.seen(query).collect::<Vec<_>>(), seen);
                 }
             }
         }

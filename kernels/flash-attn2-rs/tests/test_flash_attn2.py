@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from reference import inputs, reference
+
+pytestmark = pytest.mark.usefixtures("on_cpu")
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 PATHS = ["plain", "avx2", "avx512", "avx512bf16"]
@@ -23,32 +26,6 @@ def path(request, kernel):
     return request.param
 
 
-def reference(q, k, v, slopes=None, scale=None, causal=False, left=-1, right=-1, softcap=0.0):  # noqa: PLR0913, PLR0917
-    """The definition, in float64, with all scores at once."""
-    heads, group = q.shape[2], q.shape[2] // max(1, k.shape[2])
-    q, k, v = (x.double().transpose(1, 2) for x in (q, k, v))
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    logits = q @ k.transpose(2, 3) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if softcap > 0:
-        logits = softcap * torch.tanh(logits / softcap)
-    position = torch.arange(q.shape[2])[:, None] + k.shape[2] - q.shape[2]
-    distance = torch.arange(k.shape[2]) - position
-    if slopes is not None:
-        logits = logits - slopes.double().expand(q.shape[0], heads)[:, :, None, None] * distance.abs()
-    hidden = torch.zeros(distance.shape, dtype=torch.bool)
-    if causal:
-        right = 0
-    if right >= 0:
-        hidden |= distance > right
-    if left >= 0:
-        hidden |= -distance > left
-    logits = logits.masked_fill(hidden, -torch.inf)
-    empty = hidden.all(dim=1) if k.shape[2] > 0 else torch.ones(q.shape[2], dtype=torch.bool)
-    lse = torch.logsumexp(logits, dim=-1).masked_fill(empty, torch.inf)
-    out = torch.softmax(logits, dim=-1).masked_fill(empty[:, None], 0.0) @ v
-    return out.transpose(1, 2), lse
-
-
 def assert_right(result, q, k, v, *options, **more):
     out, lse = result
     expected, expected_lse = reference(q, k, v, *options, **more)
@@ -57,12 +34,6 @@ def assert_right(result, q, k, v, *options, **more):
     assert (lse.dtype, lse.shape) == (torch.float32, (q.shape[0], q.shape[2], q.shape[1]))
     torch.testing.assert_close(out.double(), expected, **TOLERANCES[q.dtype])
     torch.testing.assert_close(lse.double(), expected_lse, atol=1e-5, rtol=2e-6)
-
-
-def inputs(batch, queries, keys, heads, key_heads, dim, dtype=torch.float32):
-    q = torch.randn(batch, queries, heads, dim).to(dtype)
-    k, v = (torch.randn(batch, keys, key_heads, dim).to(dtype) for _ in range(2))
-    return q, k, v
 
 
 @pytest.fixture(autouse=True)

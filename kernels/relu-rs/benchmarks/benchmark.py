@@ -8,7 +8,7 @@ class ReluBenchmark(Benchmark):
     seed = 42
 
     def prepare(self, *shape: int, dtype: torch.dtype = torch.float32) -> None:
-        self.x = torch.randn(shape).to(dtype)
+        self.x = torch.randn(shape, device=self.device).to(dtype)
 
     def setup_small(self) -> None:
         """16 KiB: the cost of a call."""

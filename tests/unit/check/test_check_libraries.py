@@ -238,6 +238,12 @@ def test_each_backend_has_its_own() -> None:
     assert messages(needed.check(subject(on_cuda(), library(needed=("libcudart.so.13", "libtorch.so"))))) == []
 
 
+@pytest.mark.parametrize("name", ["libcudart.so.12", "libcublas.so.12"])
+def test_a_library_of_another_cuda(name: str) -> None:
+    (said,) = messages(needed.check(subject(on_cuda(), library(needed=(name, "libcusparse.so.12")))))
+    assert f"needs the shared library {name}, which a torch kernel for cuda 13.0 may not count on" in said
+
+
 def test_folders_to_search() -> None:
     (said,) = messages(run_path.check(subject(None, library(run_paths=("/opt/lib:$ORIGIN",)))))
     assert said == f"{EXTENSION}: makes the loader search /opt/lib:$ORIGIN; drop -rpath from what it is linked with"

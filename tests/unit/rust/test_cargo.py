@@ -11,7 +11,7 @@ from buildlib import package
 from buildlib.errors import StepError
 from buildlib.matrix import Matrix
 from buildlib.plan import BuildSpec, plan
-from buildlib.rust import archive, cargo, crates
+from buildlib.rust import archive, cargo, crates, testing
 from buildlib.rust import workspace as cargo_workspace
 from buildlib.workspace import Workspace
 from tests.unit.factories import host, row
@@ -57,6 +57,7 @@ class Compiler:
 def compiler(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Compiler:
     made = Compiler(workspace)
     monkeypatch.setattr(cargo, "run", made.run)
+    monkeypatch.setattr(testing, "run", made.run)
     monkeypatch.setattr(cargo_workspace, "run", made.run)
     monkeypatch.setattr(archive, "symbols", lambda _: ["__tvm_ffi_relu", "other"])
     return made
@@ -169,10 +170,12 @@ def test_tests_are_counted(workspace: Workspace, compiler: Compiler, make: Calla
         "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n"
     )
     log = workspace.build / "logs" / "test.log"
-    assert cargo.test(make(), ["relu"], log, workspace) == (10, 1)
+    made = make()
+    assert made.crates is not None
+    assert testing.test(made, made.crates.crates, log, workspace) == (10, 1)
     compiler.status = 101
     with pytest.raises(StepError, match=r"^cargo test of relu: exit status 101; the whole log is build/logs/test.log"):
-        cargo.test(make(), ["relu"], log, workspace)
+        testing.test(made, made.crates.crates, log, workspace)
 
 
 # --- the plan ---

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from buildlib.config.model import Kernel, RustCpu, Torch, TvmFfi
+from buildlib.config.model import Dsl, Kernel, RustCpu, RustCuda, Torch, TvmFfi
 from buildlib.errors import ConfigError
 from buildlib.rust import crates
 from buildlib.variant import Backend
 from tests.unit.factories import kernel, write_files
 
-from .factories import in_rust, manifest
+from .factories import in_rust, manifest, with_device
 
 
 def _load(kernel: Kernel) -> crates.Crates:
@@ -31,7 +32,7 @@ def test_a_kernel_without_rust_has_no_crates() -> None:
 
 def test_one_crate(folder: Path) -> None:
     loaded = _load(in_rust(folder, features=("fast",), src=("data",)))
-    assert (loaded.key, loaded.own, loaded.channel, loaded.src) == ("relu", None, "", ("data",))
+    assert (loaded.key, loaded.own, loaded.channel, loaded.src) == ("relu", None, "", {Backend.CPU: ("data",)})
     assert [(crate.name, crate.folder) for crate in loaded.crates] == [("relu", "")]
     (part,) = loaded.extensions[Backend.CPU]
     assert (part.crate.name, part.features) == ("relu", ("fast",))
@@ -171,3 +172,62 @@ def test_a_shared_crate_is_no_clash(tmp_path: Path) -> None:
 def test_a_workspace_of_its_own_may_have_any_names(tmp_path: Path) -> None:
     own = in_rust(tmp_path / "kernels" / "a", {"Cargo.toml": manifest("same"), "Cargo.lock": ""})
     assert list(crates.clashes([_load(own), _named(tmp_path, "b", "same")])) == []
+
+
+def test_device_code_is_a_crate_of_its_own(folder: Path) -> None:
+    loaded = _load(with_device(folder))
+    (device,) = loaded.devices
+    assert (device.component, device.crate.folder, device.host.folder) == ("on_cuda", "device", "")
+    assert {crate.name for crate in loaded.crates} == {"relu", "main-device", "kernelyard-tile"}
+
+
+def test_each_backend_is_built_from_its_own_crates(folder: Path) -> None:
+    loaded = _load(with_device(folder, src=("data",)))
+    on_cpu, on_cuda = loaded.of(Backend.CPU), loaded.of(Backend.CUDA)
+    assert [crate.name for crate in on_cpu.crates] == ["relu"]
+    assert (on_cpu.devices, on_cpu.src) == ((), {Backend.CPU: ()})
+    assert {crate.name for crate in on_cuda.crates} == {"relu", "main-device", "kernelyard-tile"}
+    assert (len(on_cuda.devices), on_cuda.src) == (1, {Backend.CUDA: ("data",)})
+
+
+def test_device_code_elsewhere(folder: Path) -> None:
+    files = {"gpu/Cargo.toml": manifest("gpu"), "gpu/src/lib.rs": ""}
+    (device,) = _load(with_device(folder, files, device_manifest="gpu/Cargo.toml", dsl=Dsl.NVPTX)).devices
+    assert device.crate.name == "gpu"
+
+
+def test_device_code_of_cuda_oxide_is_left_to_it(folder: Path) -> None:
+    assert _load(with_device(folder, dsl=Dsl.CUDA_OXIDE)).devices == ()
+
+
+@pytest.mark.parametrize(
+    ("component", "message"),
+    [
+        (
+            {"device_manifest": "gpu/Cargo.toml"},
+            r"^kernels/relu/build.toml: \[kernel.on_cuda\]: gpu/Cargo.toml does not exist; write the device code as",
+        ),
+        (
+            {"device_manifest": "Cargo.toml"},
+            r"^kernels/relu/build.toml: \[kernel.on_cuda\] device-manifest: the host crate itself; device code needs",
+        ),
+        (
+            {"device_manifest": "bare/Cargo.toml"},
+            r"^kernels/relu/bare/Cargo.toml: \[dependencies\]: kernelyard-tile is missing; with it a device crate",
+        ),
+    ],
+)
+def test_device_code_that_cannot_be(folder: Path, component: dict[str, Any], message: str) -> None:
+    files = {"bare/Cargo.toml": manifest("bare"), "bare/src/lib.rs": ""}
+    with pytest.raises(ConfigError, match=message):
+        crates.load(with_device(folder, files, **component))
+
+
+def test_two_images_for_one_host_crate(folder: Path) -> None:
+    planned = with_device(folder)
+    second = RustCuda(name="second", cargo_manifest="Cargo.toml")
+    planned = msgspec.structs.replace(planned, components=(*planned.components, second))
+    with pytest.raises(
+        ConfigError, match=r"\[kernel.second\] cargo-manifest: 'relu' is the host crate of \[kernel.on_c"
+    ):
+        crates.load(planned)

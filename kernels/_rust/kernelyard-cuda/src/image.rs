@@ -35,6 +35,9 @@ pub struct Entry {
 pub struct Variant {
     /// Major and minor number of the capability.
     pub capability: (i32, i32),
+    /// Whether its machine code runs on this capability alone, as that for `9.0a` does; what tileiras makes for 9.0 and
+    /// later is such code.
+    pub exact: bool,
     /// Whether, beside the machine code, there is PTX or Tile IR, from which a driver can make machine code for newer
     /// capabilities.
     pub portable: bool,

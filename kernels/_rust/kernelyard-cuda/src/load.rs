@@ -1,6 +1,6 @@
 //! Entries that are loaded on a device.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::sync::atomic::AtomicI32;
 use std::sync::{Mutex, OnceLock};
 
@@ -15,6 +15,10 @@ use crate::{Device, Entry, Image, Variant};
 
 /// The shared memory that every launch may ask for, in bytes; a kernel that wants more must be allowed to have it.
 const ALWAYS_ALLOWED: i32 = 48 << 10;
+
+/// With these set to 1 the driver compiles portable code where there is machine code too, and what it says of the result
+/// does not tell the two apart.
+const FORCED: [&str; 2] = ["CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT"];
 
 /// What is known of an entry since it was loaded.
 #[doc(hidden)]
@@ -92,6 +96,9 @@ impl Place {
             let (given, there) = (shown(capability), offered(entry.variants));
             return Err(error(&format!("has no code for capability {given}; there is {there}")));
         }
+        if let Some(name) = FORCED.iter().find(|name| is_forced(entry.variants, std::env::var_os(name))) {
+            return Err(error(&format!("{name} hides which of several tile sizes its code has; unset it")));
+        }
         let library = image.library(entry, device.driver())?;
         let symbol = CString::new(entry.symbol).map_err(|_| error("has a symbol that is no C string"))?;
         let (kernel, binary, shared) = device
@@ -119,12 +126,18 @@ fn attribute(device: &Device, kernel: CUkernel, attribute: Attribute) -> Outcome
     unsafe { device.driver().cuKernelGetAttribute(&raw mut value, attribute, kernel, device.handle()) }.map(|()| value)
 }
 
-/// Whether there is code for a capability: machine code runs within a major version on this and later minor ones, and
-/// portable code on all later capabilities.
+/// Whether code that the driver is forced to compile could be taken for other code.
+fn is_forced(variants: &[Variant], setting: Option<OsString>) -> bool {
+    setting.is_some_and(|value| value == "1") && variants.iter().any(|variant| variant.tuned != variants[0].tuned)
+}
+
+/// Whether there is code for a capability: machine code runs within a major version on this and later minor ones, unless
+/// it is for one alone, and portable code on all later capabilities.
 fn runs_on(variants: &[Variant], (major, minor): (i32, i32)) -> bool {
     variants.iter().any(|variant| {
         let known = variant.capability;
-        (known.0 == major && known.1 <= minor) || (variant.portable && known <= (major, minor))
+        let machine = if variant.exact { known == (major, minor) } else { known.0 == major && known.1 <= minor };
+        machine || (variant.portable && known <= (major, minor))
     })
 }
 
@@ -142,7 +155,11 @@ fn chosen(variants: &'static [Variant], binary: (i32, i32), device: (i32, i32)) 
 
 fn offered(variants: &[Variant]) -> String {
     list(variants.iter().map(|variant| {
-        let newer = if variant.portable { " or newer" } else { "" };
+        let newer = match (variant.portable, variant.exact) {
+            (true, _) => " or newer",
+            (false, true) => " alone",
+            (false, false) => "",
+        };
         format!("{}{newer}", shown(variant.capability))
     }))
 }
@@ -155,12 +172,16 @@ fn shown((major, minor): (i32, i32)) -> String {
 mod tests {
     use super::*;
 
-    const fn variant(capability: (i32, i32), portable: bool) -> Variant {
-        Variant { capability, portable, tuned: &[], checks: &[] }
+    const fn variant(capability: (i32, i32), exact: bool, portable: bool) -> Variant {
+        Variant { capability, exact, portable, tuned: &[], checks: &[] }
     }
 
-    static VARIANTS: &[Variant] =
-        &[variant((8, 0), false), variant((8, 6), true), variant((9, 0), false), variant((12, 0), true)];
+    static VARIANTS: &[Variant] = &[
+        variant((8, 0), false, false),
+        variant((8, 6), false, true),
+        variant((9, 0), true, false),
+        variant((12, 0), true, true),
+    ];
 
     #[test]
     fn machine_code_runs_within_a_major_version_and_portable_code_later() {
@@ -168,15 +189,24 @@ mod tests {
             assert_eq!(runs_on(VARIANTS, capability), runs, "{capability:?}");
         }
         assert!(!runs_on(&VARIANTS[2..3], (10, 0)) && !runs_on(&VARIANTS[2..3], (8, 9)));
-        assert_eq!(offered(VARIANTS), "8.0, 8.6 or newer, 9.0 and 12.0 or newer");
+        assert_eq!(offered(VARIANTS), "8.0, 8.6 or newer, 9.0 alone and 12.0 or newer");
+    }
+
+    #[test]
+    fn machine_code_for_one_capability_runs_on_no_other() {
+        let exact = [variant((12, 0), true, false)];
+        assert!(runs_on(&exact, (12, 0)) && !runs_on(&exact, (12, 1)));
+        assert!(runs_on(&[variant((12, 0), false, false)], (12, 1)));
+        assert!(runs_on(&[variant((12, 0), true, true)], (12, 1)));
     }
 
     #[test]
     fn the_drivers_choice_is_found() {
         let found = |binary, device| chosen(VARIANTS, binary, device).map(|variant| variant.capability);
         assert_eq!(found((8, 6), (8, 9)), Some((8, 6)));
-        assert_eq!(found((12, 0), (12, 1)), Some((12, 0)));
+        assert_eq!(found((12, 0), (12, 0)), Some((12, 0)));
         // Compiled by the driver.
+        assert_eq!(found((12, 1), (12, 1)), Some((12, 0)));
         assert_eq!(found((10, 0), (10, 0)), Some((8, 6)));
         assert_eq!(found((13, 0), (13, 0)), Some((12, 0)));
         assert_eq!(found((7, 5), (7, 5)), None);

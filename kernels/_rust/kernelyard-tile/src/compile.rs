@@ -98,7 +98,8 @@ fn compile(program: &Program, image: &Image, parsed: &mut Option<Parsed>) -> Res
 fn compile_in(parsed: &Parsed, program: &Program, image: &Image) -> std::result::Result<Compiled, JITError> {
     let target = image.capability.target();
     // By default these follow the profile that cargo compiles cutile in.
-    let options = CompileOptions::new().debug_info(DebugInfoLevel::None);
+    let mut options = CompileOptions::new().debug_info(DebugInfoLevel::None);
+    options.num_worker_warps_per_cta = image.warps;
     let newest = TargetCapabilities::new(BytecodeVersion::CURRENT, target.clone());
     let compiler = CUDATileFunctionCompiler::new(
         &parsed.modules,
@@ -193,6 +194,16 @@ mod tests {
             assert_eq!(image.bytecode[8..10], [13, version], "the oldest version for the capability");
             assert_eq!(image.launch_checks, []);
         }
+    }
+
+    #[test]
+    fn an_instance_can_ask_for_warps() {
+        let found = compiled("fill", |capability| {
+            let instance = Instance::new().ty("T", Type::F16).int("D", 1).tuned("N", 16);
+            vec![if capability.major == 8 { instance.warps(8) } else { instance }]
+        });
+        let asks: Vec<_> = found.unwrap().iter().map(|image| image.text.contains("num_worker_warps_per_cta")).collect();
+        assert_eq!(asks, [true, false]);
     }
 
     #[test]

@@ -79,6 +79,7 @@ impl fmt::Display for Value {
 pub struct Instance {
     pub(crate) keys: Vec<(&'static str, Value)>,
     pub(crate) tuned: Vec<(&'static str, i32)>,
+    pub(crate) warps: Option<i32>,
     pub(crate) place: &'static Location<'static>,
 }
 
@@ -86,7 +87,7 @@ impl Instance {
     /// An instance whose values follow.
     #[track_caller]
     pub fn new() -> Self {
-        Self { keys: Vec::new(), tuned: Vec::new(), place: Location::caller() }
+        Self { keys: Vec::new(), tuned: Vec::new(), warps: None, place: Location::caller() }
     }
 
     /// A key: the element type that `parameter` stands for.
@@ -104,6 +105,14 @@ impl Instance {
     /// A tuned value of `parameter`.
     pub fn tuned(mut self, parameter: &'static str, value: i32) -> Self {
         self.tuned.push((parameter, value));
+        self
+    }
+
+    /// Ask for so many warps to compute a block, besides those that only load; otherwise the compiler decides.
+    ///
+    /// It is a hint, for the assembler alone: the host launches blocks of one thread as before.
+    pub fn warps(mut self, count: i32) -> Self {
+        self.warps = Some(count);
         self
     }
 

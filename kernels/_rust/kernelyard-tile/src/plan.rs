@@ -32,6 +32,8 @@ pub(crate) struct Image {
     /// The values of the function's generic parameters, in its own order.
     pub(crate) generics: Vec<String>,
     pub(crate) tuned: Vec<(String, i32)>,
+    /// How many warps compute a block, where the author says so.
+    pub(crate) warps: Option<i32>,
     pub(crate) symbol: String,
     /// Where the function is.
     pub(crate) source: SourceLocation,
@@ -59,7 +61,8 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
             let (keys, generics) = values_of(program.function, &signature, &instance)?;
             let symbol = symbol_of(program.function, &keys);
             let tuned = instance.tuned.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            let image = Image { capability, program: index, generics, tuned, symbol, source: signature.place.clone() };
+            let (warps, source) = (instance.warps, signature.place.clone());
+            let image = Image { capability, program: index, generics, tuned, warps, symbol, source };
             match entries.iter_mut().find(|entry| entry.symbol == image.symbol) {
                 Some(entry) if entry.has(capability) => return Err(twice(&image.symbol, entry.place, instance.place)),
                 Some(entry) => entry.images.push(image),
@@ -102,12 +105,11 @@ fn differs(symbol: &str, with: Capability, without: Capability, place: Place) ->
     Error::at(place, message)
 }
 
+/// By which the host chooses, with their names.
+type Keys = Vec<(String, Value)>;
+
 /// The keys, and the values of all generics as cutile takes them, both in the function's order.
-fn values_of(
-    function: &str,
-    signature: &Signature,
-    instance: &Instance,
-) -> Result<(Vec<(String, Value)>, Vec<String>)> {
+fn values_of(function: &str, signature: &Signature, instance: &Instance) -> Result<(Keys, Vec<String>)> {
     let error = |what: String| Err(Error::at(instance.place, format!("{function}: {what}")));
     let given: Vec<_> = instance.values().collect();
     for (nth, (name, _)) in given.iter().enumerate() {
@@ -181,6 +183,7 @@ mod tests {
             program: 0,
             generics: vec!["bf16".to_owned(), "-64".to_owned(), n.to_string()],
             tuned: vec![("N".to_owned(), n)],
+            warps: None,
             symbol: "fill_bf16_m64".to_owned(),
             source: first.images[0].source.clone(),
         };

@@ -1,4 +1,4 @@
-"""FlashAttention-2 forward on the CPU, written in Rust."""
+"""FlashAttention-2 forward, written in Rust, for the CPU or, with tensor cores, for CUDA devices."""
 
 from typing import Optional, Union
 
@@ -7,6 +7,11 @@ import torch
 from ._ops import ops
 
 __all__ = ["flash_attn_func", "fwd", "simd_paths"]
+
+# A variant is for one type of device.
+_DEVICE = str(ops.device_type())
+# In elements, for the dtypes that the CUDA variant takes: it reads 16 bytes at once.
+_ALIGNMENT = 8
 
 
 def fwd(  # noqa: PLR0913, PLR0917 - the reference kernel's arguments
@@ -34,7 +39,7 @@ def fwd(  # noqa: PLR0913, PLR0917 - the reference kernel's arguments
     over the keys in ``position - window_size_left <= key <= position + window_size_right``.
 
     Args:
-        q: ``[batch, seqlen_q, heads, headdim]`` in float32, float16 or bfloat16, on the CPU; ``headdim`` is a multiple
+        q: ``[batch, seqlen_q, heads, headdim]`` in float16, bfloat16 or, on the CPU, float32; ``headdim`` is a multiple
             of 8 up to 256.
         k, v: ``[batch, seqlen_k, heads_k, headdim]``. ``heads_k`` divides ``heads``: query head ``h`` attends to key
             head ``h // (heads // heads_k)``.
@@ -43,39 +48,44 @@ def fwd(  # noqa: PLR0913, PLR0917 - the reference kernel's arguments
         is_causal: the same as ``window_size_right=0``.
         window_size_left, window_size_right: negative is no limit.
         softcap: 0 is none.
-        num_threads: ``torch.get_num_threads()`` if None. 0 is what the last call asked for, and at first what
-            ``RAYON_NUM_THREADS`` says, else ``OMP_NUM_THREADS``, else the number of CPUs. It does not change results.
-        simd: the instruction set, one of ``simd_paths()``; ``"auto"`` is the fastest.
+        num_threads: on the CPU, ``torch.get_num_threads()`` if None. 0 is what the last call asked for, and at first
+            what ``RAYON_NUM_THREADS`` says, else ``OMP_NUM_THREADS``, else the number of CPUs. It does not change
+            results.
+        simd: on the CPU, the instruction set, one of ``simd_paths()``; ``"auto"`` is the fastest.
 
     Returns:
         ``out``, like ``q``, and ``lse``, ``[batch, heads, seqlen_q]`` in float32. A query that sees no key gets an
-        ``out`` of 0 and an ``lse`` of infinity, as in the CUDA kernel.
+        ``out`` of 0 and an ``lse`` of infinity, as in the reference kernel.
 
-    Tensors may have any strides; one that is not contiguous in its last dimension is copied first. There is no
-    backward: call it under ``torch.no_grad()``, or with tensors that do not require grad.
+    Tensors may have any strides; one that is not contiguous in its last dimension is copied first, and on a CUDA device
+    also one whose rows do not start at multiples of 16 bytes. There is no backward: call it under ``torch.no_grad()``,
+    or with tensors that do not require grad.
     """
     for name, tensor in (("q", q), ("k", k), ("v", v), ("alibi_slopes", alibi_slopes)):
         if tensor is None and name == "alibi_slopes":
             continue
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"fwd: {name} must be a torch.Tensor, not {type(tensor).__name__}")
-        if tensor.device.type != "cpu":
-            raise ValueError(f"fwd: {name} is on {tensor.device}; must be on the CPU")
+        if tensor.device.type != _DEVICE:
+            place = "the CPU" if _DEVICE == "cpu" else "a CUDA device; this build is for the CUDA backend"
+            raise ValueError(f"fwd: {name} is on {tensor.device}; must be on {place}")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(f"fwd: {name} requires grad, but there is no backward; use torch.no_grad()")
-    out, lse = ops.fwd(
-        _last_dim_contiguous(q),
-        _last_dim_contiguous(k),
-        _last_dim_contiguous(v),
+    arguments = (
+        _readable(q),
+        _readable(k),
+        _readable(v),
         alibi_slopes,
         softmax_scale,
         is_causal,
         window_size_left,
         window_size_right,
         softcap,
-        torch.get_num_threads() if num_threads is None else num_threads,
-        simd,
     )
+    if _DEVICE == "cpu":
+        out, lse = ops.fwd(*arguments, torch.get_num_threads() if num_threads is None else num_threads, simd)
+    else:
+        out, lse = ops.fwd(*arguments)
     return out, lse
 
 
@@ -96,9 +106,18 @@ def flash_attn_func(  # noqa: PLR0913, PLR0917 - flash_attn's arguments
 
 
 def simd_paths() -> list[str]:
-    """The instruction sets that ``fwd`` can use on this CPU, the fastest last."""
-    return [str(path) for path in ops.simd_paths()]
+    """The instruction sets that ``fwd`` can use on this CPU, the fastest last; none where it runs on a CUDA device."""
+    return [str(path) for path in ops.simd_paths()] if _DEVICE == "cpu" else []
 
 
-def _last_dim_contiguous(x: torch.Tensor) -> torch.Tensor:
-    return x if x.dim() == 0 or x.stride(-1) == 1 else x.contiguous()
+def _readable(x: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy where the library could not read it."""
+    if x.dim() == 0 or (x.stride(-1) == 1 and (_DEVICE == "cpu" or _has_aligned_rows(x))):
+        return x
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def _has_aligned_rows(x: torch.Tensor) -> bool:
+    outer = [stride for size, stride in zip(x.shape[:-1], x.stride()) if size > 1]
+    expanded = x.dim() > 1 and x.shape[1] > 1 and x.stride(1) == 0
+    return not expanded and x.data_ptr() % 16 == 0 and all(stride % _ALIGNMENT == 0 for stride in outer)

@@ -2,12 +2,12 @@
 
 use kernelyard_rs::{bf16, f16};
 
-use crate::attention::Problem;
-use crate::element::Operand;
-use crate::simd::Plain;
+use crate::cpu::attention::Problem;
+use crate::cpu::element::Operand;
+use crate::cpu::simd::Plain;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::{Avx2, Avx512, Avx512Bf16};
-use crate::tensor::Typed;
+use crate::cpu::simd::{Avx2, Avx512, Avx512Bf16};
+use crate::cpu::tensor::Typed;
 
 /// An instruction set that this CPU has.
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@ use bytemuck::Pod;
 use half::slice::HalfFloatSliceExt;
 use kernelyard_rs::{Float, bf16, f16};
 
-use crate::simd::Simd;
+use crate::cpu::simd::Simd;
 
 /// An element of q, k, v and out.
 pub trait Number: Float + Pod {
@@ -12,7 +12,7 @@ pub trait Number: Float + Pod {
     fn narrow(from: &[f32], to: &mut [Self]);
 }
 
-/// How rows of elements become operands of type `E`. To be inlined into a [`Job`](crate::simd::Job).
+/// How rows of elements become operands of type `E`. To be inlined into a [`Job`](crate::cpu::simd::Job).
 pub trait Operand<E>: Number {
     /// Of a row along the dimension that is summed over.
     fn along<S: Simd<E = E>>(s: S, row: &[Self], to: &mut [E]);

@@ -2,9 +2,9 @@
 
 use kernelyard_rs::{View, ViewMut};
 
-use crate::attention::MAX_DIM;
-use crate::element::Operand;
-use crate::simd::{Job, Simd};
+use crate::call::MAX_DIM;
+use crate::cpu::element::Operand;
+use crate::cpu::simd::{Job, Simd};
 
 /// Where a row is: batch, position, head.
 pub type At = [usize; 3];

@@ -25,14 +25,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytemuck::{Zeroable, cast_slice, cast_slice_mut, zeroed_vec};
 use kernelyard_rs::parallel;
 
-use crate::simd::{Job, Simd};
-use crate::tensor::{At, Tensors};
+use crate::call::MAX_DIM;
+use crate::cpu::simd::{Job, Simd};
+use crate::cpu::tensor::{At, Tensors};
 use crate::window::Window;
-
-/// The largest headdim.
-pub const MAX_DIM: usize = 256;
-/// headdim must be a multiple of it.
-pub const DIM_STEP: usize = 8;
 
 /// Keys in a block. A multiple of every `MK` and of every `DEPTH`.
 const BLOCK: usize = 96;
@@ -63,7 +59,7 @@ impl Problem {
 
     /// Rows of a key head: the queries of its group.
     pub fn rows(&self) -> usize {
-        self.window.queries() * self.group()
+        self.window.queries * self.group()
     }
 
     /// Where a row of the key head is in q and out.
@@ -329,8 +325,8 @@ impl<S: Simd, const NR: usize> Panel<S, NR> {
     fn start(&mut self, problem: &Problem, tensors: &dyn Tensors<S::E>, head: KeyHead, first: usize) {
         let (rows, group) = (problem.rows(), problem.group());
         self.first = first;
-        let first = problem.window.keys(first / group);
-        let last = problem.window.keys(self.row(Self::WIDTH - 1, rows) / group);
+        let first = problem.window.seen(first / group);
+        let last = problem.window.seen(self.row(Self::WIDTH - 1, rows) / group);
         self.seen = first.start..last.end;
         self.shared = last.start..first.end;
         self.o.fill(Zeroable::zeroed());
@@ -365,8 +361,8 @@ impl<S: Simd, const NR: usize> Panel<S, NR> {
         // Positions are relative to the first key, and so exact in f32 where it matters.
         let relative = |position: i64| (position - start as i64) as f32;
         let bounds = masked.then(|| {
-            let starts = self.lanes(rows, |row| relative(window.keys(row / group).start as i64));
-            let ends = self.lanes(rows, |row| relative(window.keys(row / group).end as i64));
+            let starts = self.lanes(rows, |row| relative(window.seen(row / group).start as i64));
+            let ends = self.lanes(rows, |row| relative(window.seen(row / group).end as i64));
             (starts, ends)
         });
         let bias = problem.slopes.as_ref().map(|slopes| {

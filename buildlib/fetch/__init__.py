@@ -1,0 +1,1 @@
+"""How toolchains come to this machine: packages by pip, tags by git."""

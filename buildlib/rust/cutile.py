@@ -1,0 +1,167 @@
+"""The device language cutile: a device crate → Tile IR for each instantiation × capability → machine code.
+
+The emitter, a small program rendered over the device crate, compiles tile programs to Tile IR bytecode; tileiras makes
+machine code of that. The crates of cutile read CUDA's headers when they are compiled, and nothing needs a driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from buildlib import process
+from buildlib.environment import child
+from buildlib.errors import StepError
+from buildlib.plan import BuildSpec
+from buildlib.rust.command import run, rustflags, said
+from buildlib.rust.crates import Device
+from buildlib.rust.device_code import Check, Code, Entry, Unit, Variant
+from buildlib.rust.dsl import Cutile
+from buildlib.rust.workspace import CargoWorkspace, emitter_name
+from buildlib.toolchain import Compiler
+from buildlib.workspace import Workspace
+
+PROFILE = "emitter"
+# What the emitter is compiled with: its own few lines quickly, as they change with every edit, and what it depends on
+# once, optimised.
+_PROFILE = {
+    "inherits": '"dev"',
+    "debug": "false",
+    "incremental": "true",
+    'package."*".opt-level': "1",
+    "build-override.opt-level": "1",
+}
+
+
+class _Image(msgspec.Struct, frozen=True, kw_only=True):
+    capability: str
+    tuned: dict[str, int]
+    file: str
+    launch_checks: tuple[Check, ...]
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    symbol: str
+    function: str
+    keys: dict[str, int | str]
+    parameters: tuple[str, ...]
+    images: tuple[_Image, ...]
+
+
+class _Emitted(msgspec.Struct, frozen=True):
+    """entries.json, which the emitter writes last."""
+
+    entries: tuple[_Entry, ...]
+
+
+def emit(
+    spec: BuildSpec, device: Device, compiler: Cutile, folder: Path, cargo: CargoWorkspace, workspace: Workspace
+) -> tuple[Unit, ...]:
+    """Compile a device crate to Tile IR in a folder; the caller holds `cargo.lock`.
+
+    Raises:
+        StepError: a tile program does not compile.
+    """
+    assert spec.toolchain is not None
+    assert spec.toolchain.rust is not None
+    rust = spec.toolchain.rust
+    where = f"{workspace.shown(spec.kernel.folder)}: device code of [kernel.{device.component}]"
+    log = workspace.log("build", spec)
+    name = emitter_name(spec.kernel.key, device)
+    archs = spec.archs[device.component]
+    capabilities = tuple(dict.fromkeys(arch.removesuffix("+PTX").removesuffix("a") for arch in archs))
+    with shared_target(spec, compiler, workspace) as (target, extra):
+        argv = (rust.cargo, "build", "--locked", f"--package={name}", *target, *profile())
+        program = _target(workspace) / rust.host / PROFILE / name
+        # No other checkout may replace the program before it has run.
+        for command in (argv, (str(program), str(folder), *capabilities)):
+            before = log.stat().st_size if log.exists() else 0
+            status = run(command, cargo.root, cargo.folder, rust, log, workspace, extra)
+            if status != 0:
+                raise StepError(
+                    f"{where} does not compile ({process.describe(status)}); the whole log is {workspace.shown(log)}\n"
+                    f"{said(log, before)}"
+                )
+    emitted = msgspec.json.decode((folder / "entries.json").read_bytes(), type=_Emitted)
+    return tuple(_unit(entry, folder, archs) for entry in emitted.entries)
+
+
+@contextlib.contextmanager
+def shared_target(
+    spec: BuildSpec, compiler: Cutile, workspace: Workspace
+) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+    """Arguments and variables of cargo, by which all checkouts share the compiled crates of cutile, one at a time.
+
+    These take minutes to compile.
+    """
+    assert spec.toolchain is not None
+    assert spec.toolchain.rust is not None
+    rust, host = spec.toolchain.rust, spec.toolchain.compiler
+    # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
+    extra = {**rustflags((), rust, host.path), **environment(compiler, host, workspace)}
+    target = _target(workspace)
+    target.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target / "lock"):
+        yield (f"--target={rust.host}", f"--target-dir={target}"), extra
+
+
+def _target(workspace: Workspace) -> Path:
+    return workspace.settings.cache / "emitters"
+
+
+def profile() -> Iterator[str]:
+    """The arguments of cargo that set the profile of emitters."""
+    yield f"--profile={PROFILE}"
+    for key, value in _PROFILE.items():
+        yield f"--config=profile.{PROFILE}.{key}={value}"
+
+
+def assemble(compiler: Cutile, code: Code, target: Path) -> tuple[str, ...]:
+    """The command that makes machine code."""
+    arch = code.arch.removesuffix("a")
+    return (str(compiler.root / "bin/tileiras"), f"--gpu-name=sm_{arch}", f"--output-file={target}", str(code.file))
+
+
+def environment(compiler: Cutile, host: Compiler, workspace: Workspace) -> dict[str, str]:
+    """The variables by which the crates of cutile find CUDA's headers, and libclang with the headers of a compiler."""
+    # libclang comes without the headers that every compiler brings, such as stddef.h.
+    query = (host.path, "-print-file-name=include")
+    own = (process.output(query, env=child(workspace.settings)) or "").strip()
+    return {
+        "CUDA_TOOLKIT_PATH": str(compiler.root),
+        "LIBCLANG_PATH": str(compiler.libclang),
+        "BINDGEN_EXTRA_CLANG_ARGS": f'-I"{own}"' if posixpath.isabs(own) else "",
+        # Within the one job that the emitter holds of the budget.
+        "KERNELYARD_EMITTER_THREADS": "1",
+    }
+
+
+def _unit(entry: _Entry, folder: Path, archs: tuple[str, ...]) -> Unit:
+    variants = tuple(
+        Variant(
+            capability=image.capability,
+            exact=f"{image.capability}a" in archs,
+            portable=f"{image.capability}+PTX" in archs,
+            tuned=image.tuned,
+            checks=image.launch_checks,
+        )
+        for image in entry.images
+    )
+    codes = tuple(
+        Code(
+            capability=variant.capability,
+            arch=variant.capability.replace(".", "") + ("a" if variant.exact else ""),
+            file=folder / image.file,
+            portable=variant.portable,
+        )
+        for image, variant in zip(entry.images, variants, strict=True)
+    )
+    known = Entry(
+        function=entry.function, symbol=entry.symbol, keys=entry.keys, parameters=entry.parameters, variants=variants
+    )
+    return Unit(name=entry.symbol, kind="tileir", entries=(known,), codes=codes)
