@@ -46,11 +46,25 @@ fn fwd(
 }
 
 fn run<T: Element>(call: &Call) -> Result<Array<Tensor>> {
+    let device = device(call)?;
+    let results = call.results::<T>()?;
+    if call.q.numel() > 0 {
+        launch::<T>(call, &device, &results.out(), &results.lse())?;
+    }
+    Ok(results.into_array())
+}
+
+/// The device that all tensors are on.
+fn device(call: &Call) -> Result<Device> {
+    let Call { q, k, v, slopes, .. } = call;
+    match slopes {
+        Some(slopes) => Device::of(&[q, k, v, slopes]),
+        None => Device::of(&[q, k, v]),
+    }
+}
+
+fn launch<T: Element>(call: &Call, device: &Device, out: &Arg, lse: &Arg) -> Result<()> {
     let Call { q, k, v, slopes, batch, heads, key_heads, dim, window, .. } = call;
-    let device = match slopes {
-        Some(slopes) => Device::of(&[q, k, v, slopes])?,
-        None => Device::of(&[q, k, v])?,
-    };
     for (tensor, length) in [(q, window.queries), (k, window.keys)] {
         if length > MOST {
             return Err(tensor.error(VALUE_ERROR, &format!("has {length} positions; must have {MOST} at most")));
@@ -59,15 +73,13 @@ fn run<T: Element>(call: &Call) -> Result<Array<Tensor>> {
     let (q_batch, q_row, q_head) = strides::<T>(q)?;
     let (k_batch, k_row, k_head) = strides::<T>(k)?;
     let (v_batch, v_row, v_head) = strides::<T>(v)?;
+    // The device code computes these strides, in 32 bits.
+    strides::<T>(out)?;
     let (slopes_pointer, slopes_batch, slopes_head) =
         slopes.as_ref().map_or(Ok((std::ptr::null_mut(), 0, 0)), alibi)?;
-
-    let results = call.results::<T>()?;
-    let (out, lse) = (results.out(), results.lse());
-    out.aligned(ALIGNMENT)?;
     let logits = Logits::of(call);
     let keys = [("T", call.float.into()), ("D", class(*dim).into()), ("GENERAL", logits.general.into())];
-    let entry = IMAGE.entry(&device, "forward", &keys)?;
+    let entry = IMAGE.entry(device, "forward", &keys)?;
     let tiles = window.queries.div_ceil(entry.tuned("BM") as usize);
     let blocks = [tiles, *heads, *batch].into_iter().fold(1, usize::saturating_mul);
     // A window as wide as all positions is no limit.
@@ -76,13 +88,12 @@ fn run<T: Element>(call: &Call) -> Result<Array<Tensor>> {
         out.pointer::<T>()?,
         lse.pointer::<f32>()?,
         q.pointer::<T>()?,
-        k.pointer::<T>()?,
-        v.pointer::<T>()?,
+        address::<T>(k)?,
+        address::<T>(v)?,
         slopes_pointer,
-        // A grid with more blocks than an i32 counts is refused, so what this conversion would lose does not matter; nor
-        // without any head, or with none of k, where there is no block.
+        // A grid with more blocks than an i32 counts is refused, so what this conversion would lose does not matter.
         *heads as i32,
-        heads.checked_div(*key_heads).unwrap_or(1) as i32,
+        (heads / key_heads) as i32,
         window.queries as i32,
         window.keys as i32,
         *dim as i32,
@@ -105,8 +116,7 @@ fn run<T: Element>(call: &Call) -> Result<Array<Tensor>> {
     );
     // SAFETY: the shapes and strides are those of the tensors, whose rows are aligned as the device code needs them; out
     // and lse are new, and used by nothing else until they are returned.
-    unsafe { entry.launch(Launch::grid(blocks, 1, 1), arguments)? };
-    Ok(results.into_array())
+    unsafe { entry.launch(Launch::grid(blocks, 1, 1), arguments) }
 }
 
 /// The size of heads that the device code was compiled for, and that has room for this one.
@@ -138,6 +148,11 @@ impl Logits {
         let general = capped || alibi || !(factor > 0.0 && factor.is_finite());
         Self { general, scale: factor, softcap: (LOG2_E * softcap) as f32 }
     }
+}
+
+/// The address of the first element; null, which is aligned too, where there is no key.
+fn address<T: Element>(tensor: &Arg) -> Result<*mut T> {
+    if tensor.numel() == 0 { Ok(std::ptr::null_mut()) } else { tensor.pointer() }
 }
 
 /// Distances between batches, positions and heads, in elements. Of a dimension without a second, a harmless one.

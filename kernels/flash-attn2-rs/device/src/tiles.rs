@@ -24,7 +24,8 @@ pub fn instances(capability: Capability) -> Vec<Instance> {
     instances
 }
 
-/// For each of [`SIZES`]: the largest with which the assembler keeps everything in registers.
+/// For each of [`SIZES`]: the largest with which the assembler keeps all in registers that the loops over keys use. (For
+/// heads of 256 on 8.0 nothing does; 8 registers are spilled and loaded for 128 multiplications of matrices.)
 fn tiles(capability: Capability, general: bool) -> [Tiles; 4] {
     let eight = Some(8);
     match (capability.major, general) {
@@ -32,8 +33,9 @@ fn tiles(capability: Capability, general: bool) -> [Tiles; 4] {
         // and 8.9 have, where this code runs too.
         (8, false) => [(128, 128, eight), (128, 64, eight), (64, 64, Some(4)), (64, 32, Some(4))],
         (8, true) => [(128, 64, eight), (128, 32, eight), (64, 64, Some(4)), (64, 32, Some(4))],
-        // Two groups of 4 warps with 64 rows each: one uses the tensor cores while the other computes exponentials.
-        (9, _) => [(128, 128, eight), (128, 128, eight), (128, 128, eight), (128, 64, eight)],
+        // Two groups of 4 warps with 64 rows each: one uses the tensor cores while the other computes exponentials. With
+        // fewer keys, these products would wait for shared memory, where their operands are.
+        (9, _) => [(128, 128, eight); 4],
         // Scores and results are in tensor memory, and a thread has a whole row. The assembler's own choice of warps
         // leaves room to multiply one tile of keys while it computes the exponentials of another.
         (10, false) => [(128, 128, None), (128, 128, None), (128, 128, None), (128, 64, None)],
