@@ -48,6 +48,22 @@ class JobServer:
         finally:
             os.write(self._fifo, token)
 
+    @contextlib.contextmanager
+    def slots(self) -> Iterator[int]:
+        """Hold one job of the budget, as `slot` does, and all that are free at this moment; gives their number."""
+        with self.slot():
+            # Opened again, for it must not be another reader that does not wait.
+            free = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            tokens = b""
+            try:
+                with contextlib.suppress(BlockingIOError):
+                    tokens = os.read(free, self.total)
+                yield 1 + len(tokens)
+            finally:
+                os.close(free)
+                if tokens:
+                    os.write(self._fifo, tokens)
+
     def environ(self) -> dict[str, str]:
         """The variables by which ninja, make and cargo find the budget. No `-j` may be passed beside them."""
         return {

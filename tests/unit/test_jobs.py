@@ -159,3 +159,14 @@ def test_closing_removes_what_was_made() -> None:
     path = Path(_fifo(server))
     server.close()
     assert not path.parent.exists()
+
+
+def test_who_can_use_several_jobs_gets_those_that_are_free() -> None:
+    server = JobServer(3)
+    with server.slot(), server.slots() as most:
+        assert most == 2
+    with server.slots() as all_of_them:
+        assert all_of_them == 3
+    with server.slot(), server.slot(), server.slots() as last:
+        assert last == 1
+    server.close()
