@@ -92,7 +92,7 @@ def _find(
             continue
         reported = _reported(settings, nvcc)
         if promised is not None and (reported is None or reported[0] != promised):
-            # What else is in such a folder is of nobody knows which version, and so would be what is made with it.
+            # The rest of such a folder is of another version than its compiler, and so would be what is made with both.
             if version in {promised, reported[0] if reported else None}:
                 said = f"reports CUDA {reported[0]}" if reported else "does not say which CUDA it is of"
                 problems.append(f"{nvcc} {said}, not {promised} as the name of its folder")
@@ -105,7 +105,7 @@ def _find(
                 cuobjdump=None if (root / "bin" / "cuobjdump").is_file() else locked.get("cuobjdump"),
                 has_libraries=(root / "include" / "cublas_v2.h").is_file(),
             )
-    problem = "; ".join(problems)
+    problem, remedy = "; ".join(problems), f"install CUDA {version} and set CUDA_HOME to it"
     wheels = locked.get(f"cuda-{version}")
     if wheels is not None and (nvcc_version := wheels.version("nvidia-cuda-nvcc")):
         return Cuda(
@@ -115,10 +115,10 @@ def _find(
             locked=wheels,
             below=toolkit.below,
             cuobjdump=locked.get("cuobjdump"),
-            note=f"{problem}; the compiler of the Python index is used instead" if problem else "",
+            note=f"{problem}; {remedy}, or go on with the one of the Python index, as now" if problem else "",
         )
     missing = f"no CUDA {version} toolkit on this machine, and none can be had from the Python index"
-    return f"{problem or missing}; install CUDA {version} and set CUDA_HOME to it"
+    return f"{problem or missing}; {remedy}"
 
 
 def _roots(version: Version, settings: Settings, installed: Path) -> Iterator[tuple[Path, Version | None]]:

@@ -16,12 +16,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from buildlib import cgroup
 from buildlib.environment import Settings
 
 # The peak of one compiler on a file that includes torch/all.h, in bytes.
 _MEMORY_OF_ONE_JOB = 1_500_000_000
-
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 class JobServer:
@@ -63,38 +62,23 @@ class JobServer:
 
 def open_server(settings: Settings) -> JobServer:
     """A job server for what this machine has to give."""
-    return JobServer(budget(settings), _free_memory(_CGROUP))
+    return JobServer(budget(settings), _free_memory())
 
 
-def budget(settings: Settings, *, cgroup: Path = _CGROUP) -> int:
+def budget(settings: Settings) -> int:
     """How many jobs may run at once: MAX_JOBS, else what the CPUs and the free memory allow, at least 1."""
     if settings.max_jobs is not None:
         return settings.max_jobs
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if (quota := _cpu_quota(cgroup)) is not None:
-        cpus = min(cpus, max(1, int(quota)))
-    if (memory := _free_memory(cgroup)) is not None:
+    if (quota := cgroup.cpus()) is not None:
+        cpus = min(cpus, int(quota))
+    if (memory := _free_memory()) is not None:
         cpus = min(cpus, memory // _MEMORY_OF_ONE_JOB)
     return max(1, cpus)
 
 
-def _cpu_quota(cgroup: Path) -> float | None:
-    """The CPUs that the control group may use (cgroup v2 `cpu.max`), or None where there is no limit."""
-    words = _read(cgroup / "cpu.max").split()
-    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdecimal() else None  # noqa: PLR2004
-
-
-def _free_memory(cgroup: Path, meminfo: Path = Path("/proc/meminfo")) -> int | None:
-    """The bytes that may still be used: of the machine, and of the control group where it has a limit."""
-    free = [int(line.split()[1]) * 1024 for line in _read(meminfo).splitlines() if line.startswith("MemAvailable:")]
-    limit, used = _read(cgroup / "memory.max").strip(), _read(cgroup / "memory.current").strip()
-    if limit.isdecimal() and used.isdecimal():
-        free.append(int(limit) - int(used))
-    return min(free) if free else None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
+def _free_memory(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """The bytes that may still be used: of the machine, and of the control groups where they have a limit."""
+    text = meminfo.read_text() if meminfo.exists() else ""
+    free = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]
+    return min((*free, *(() if (left := cgroup.memory()) is None else (left,))), default=None)

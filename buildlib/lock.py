@@ -56,8 +56,11 @@ class Locked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def room(self) -> int:
-        """The bytes that it takes for a moment, fetched and unpacked: measured, with something to spare."""
-        return self.size * (10 if self.git else 4)
+        """The bytes that it takes for a moment, fetched and unpacked.
+
+        Compilers and torch take up to four times what is fetched, and headers alone ten times, but of little.
+        """
+        return self.size * 4 + 30_000_000
 
     @property
     def contents(self) -> str:

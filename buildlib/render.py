@@ -18,6 +18,7 @@ from buildlib import capability
 from buildlib import variant as variants
 from buildlib.config.model import CppCuda, RustCpu, RustCuda, Torch, TvmFfi
 from buildlib.digest import TEMPLATES, family
+from buildlib.editor import OF_CUDA
 from buildlib.errors import PublishError, StepError
 from buildlib.inputs import IMPLICIT_INCLUDES, Inputs, is_compiled
 from buildlib.plan import BuildSpec
@@ -73,6 +74,7 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
     """The CMake project of a spec: text by path below its work folder, the same for every content of the sources."""
     units = _units(spec, inputs)
+    cuda_units = [unit for unit in units if unit.archs]
     values: dict[str, object] = {
         "name": spec.name,
         "project": spec.kernel.general.module,
@@ -84,7 +86,7 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
         "generated": ["extension.cpp"] if family(spec) == "torch" else [] if units else ["empty.cpp"],
         "rust": spec.crates is not None,
         "units": [unit for unit in units if not unit.archs],
-        "cuda_units": [unit for unit in units if unit.archs],
+        "cuda_units": cuda_units,
         "nvcc_options": _nvcc_options(spec),
         "host_options": _host_options(spec),
         "hides_path": _hides_path(spec),
@@ -97,7 +99,9 @@ def project(spec: BuildSpec, inputs: Inputs) -> dict[str, str]:
     if family(spec) == "torch":
         rendered["gen/torch-ext/registration.h"] = text("torch/registration.h.j2", {})
         rendered["gen/extension.cpp"] = text("torch/extension.cpp.j2", {})
-    elif not units:
+    if cuda_units:
+        rendered[OF_CUDA] = _for_editors(spec, cuda_units)
+    if family(spec) != "torch" and not units:
         rendered["gen/empty.cpp"] = text("tvm_ffi/empty.cpp.j2", {})
     return rendered
 
@@ -218,6 +222,27 @@ def _known_flags(spec: BuildSpec, component: CppCuda) -> tuple[str, ...]:
 def _nvcc_options(spec: BuildSpec) -> tuple[str, ...]:
     """What torch compiles its own CUDA sources with, less the macros that take the operators of half away."""
     return ("--expt-relaxed-constexpr", "-DENABLE_FP8") if family(spec) == "torch" else ()
+
+
+def _for_editors(spec: BuildSpec, units: list[Unit]) -> str:
+    """How a language server, which knows clang's options and not nvcc's, reads .cu files: as nvcc's host compiler does.
+
+    Like nvcc's own commands these are relative to the build folder, and lack what depends on this machine.
+    """
+    assert spec.toolchain is not None
+    assert spec.toolchain.cuda is not None
+    version = spec.toolchain.cuda.version
+    common = [
+        f"-std=c++{_cxx_standard(spec)}", "-D__CUDACC__", "-D__NVCC__", f"-D__CUDACC_VER_MAJOR__={version.major}",
+        f"-D__CUDACC_VER_MINOR__={version.minor}", *(f"-D{each}" for each in _definitions(spec)),
+    ]  # fmt: skip
+    folders = ["-I../gen/torch-ext", *(f"-I../src/{folder}" for folder in IMPLICIT_INCLUDES)]
+    commands = {}
+    for unit in units:
+        own = (option for option in unit.options if option.startswith(("-D", "-U")))
+        name = unit.options[:2] if unit.options[:1] == ("-include",) else ()
+        commands[unit.path] = [*common, *(f"-I../src/{folder}" for folder in unit.includes), *folders, *name, *own]
+    return json.dumps(commands, indent=1) + "\n"
 
 
 def _hides_path(spec: BuildSpec) -> bool:

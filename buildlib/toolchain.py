@@ -193,8 +193,10 @@ def probe(
     that kernels ask for, none where no kernel is in Rust, and `dsls` the device languages that they use.
 
     Raises:
-        ToolchainError: a file in `data` cannot be used, or cmake or ninja is missing from the environment.
+        ToolchainError: a file in `data` cannot be used, cmake or ninja is missing from the environment, or the cache
+            cannot be a folder.
     """
+    _check_cache(settings.cache)
     platform = _platform()
     platforms = read(data / "platforms.toml", dict[Platform, Portability])
     locked = lock.load(data / "lock.toml", platform)
@@ -219,6 +221,12 @@ def probe(
         locked=everything,
         lacking={name: why for name, each in everything.items() if (why := provision.lacks(each, settings))},
     )
+
+
+def _check_cache(cache: Path) -> None:
+    present = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    if not present.is_dir():
+        raise ToolchainError(f"{cache}: {present} is not a folder; remove it, or set KERNELYARD_CACHE to another place")
 
 
 def _rust(settings: Settings, data: Path, channels: Collection[str]) -> dict[str, Rust | str]:

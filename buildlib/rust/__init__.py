@@ -19,6 +19,7 @@
 | `images.py` | device crates → what a host crate embeds |
 | `cargo.py` | runs cargo: build |
 | `testing.py` | runs cargo: test |
+| `linting.py` | runs cargo: fmt and clippy |
 | `answers.py` | what cargo and rustc say of what they did |
 | `update.py` | `doit lock` |
 """

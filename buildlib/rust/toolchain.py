@@ -6,6 +6,7 @@ install one. So the toolchain is looked up once, and its own programs are called
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -17,6 +18,7 @@ import msgspec
 
 from buildlib import environment, process
 from buildlib.environment import Settings
+from buildlib.files import write
 from buildlib.variant import Version
 
 
@@ -134,8 +136,9 @@ class _Probe:
             rustc, cargo = (Path(sysroot.strip()) / "bin" / name for name in ("rustc", "cargo"))
         rust = self._ask(rustc, cargo)
         if rust is not None:
-            record.parent.mkdir(parents=True, exist_ok=True)
-            record.write_bytes(msgspec.json.encode(_Remembered(rust, _state(rustc))))
+            # A cache that cannot be written costs the question at the next run, and nothing else.
+            with contextlib.suppress(OSError):
+                write(record, msgspec.json.encode(_Remembered(rust, _state(rustc))))
         return rust
 
     def _ask(self, rustc: Path, cargo: Path | None) -> Rust | None:

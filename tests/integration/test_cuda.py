@@ -80,6 +80,12 @@ def test_links_the_runtime_and_brings_no_path(built: Yard) -> None:
     assert b"cuda/csrc/same.cu" in content
 
 
+def test_editors_find_the_sources_of_nvcc(built: Yard) -> None:
+    commands = json.loads((built.root / "build/compile_commands.json").read_text())
+    files = {command["file"] for command in commands}
+    assert {str(built.root / "kernels/cuda/csrc" / name) for name in ("same.cu", "far/same.cu")} <= files
+
+
 def test_nothing_is_done_twice(built: Yard) -> None:
     assert "up to date  2" in built.doit(f"check:{_NAME}").out
 

@@ -131,3 +131,36 @@ def test_the_users_checkout_is_not_fetched(yard: Yard, repository: _Repository, 
     (repository.root / "include/cutlass/version.h").write_text(header)
     listed = yard.doit("toolchain", **fresh, CUTLASS_DIR=str(repository.root)).out
     assert not re.search("^cutlass-4.0 ", listed, re.MULTILINE)
+
+
+_KERNEL = "cuda:tvm-ffi01-cu130-x86_64-linux"
+
+
+def _depending(yard: Yard) -> Path:
+    """A CUDA kernel whose one component depends on CUTLASS, and refuses another than 4."""
+    folder = yard.add("cuda", depends=lambda text: text.replace("depends = []", 'depends = ["cutlass_4_0"]', 1))
+    source = folder / "csrc/same.cu"
+    check = "#include <cutlass/util/device.h>\n#include <cutlass/version.h>\nstatic_assert(CUTLASS_MAJOR == 4);\n"
+    source.write_text(check + source.read_text())
+    return folder
+
+
+def test_a_kernel_is_compiled_with_what_was_fetched(yard: Yard, repository: _Repository) -> None:
+    repository.name_in(yard, repository.commit())
+    _depending(yard)
+    result = yard.doit(f"build:{_KERNEL}", "--cuda-capabilities", "9.0")
+    if "cuda-13.0 cannot be fetched" in result.out:
+        pytest.skip(result.out)
+    assert result.status == 0, result.out
+    assert "cutlass 4.0" in " ".join(yard.metadata("cuda")["kernelyard"]["toolchain"])
+
+
+def test_a_kernel_is_skipped_where_it_cannot_be_fetched(yard: Yard, repository: _Repository, tmp_path: Path) -> None:
+    repository.name_in(yard, repository.commit()[::-1], (tmp_path / "nowhere").as_uri())
+    _depending(yard)
+    yard.add("answer")
+    result = yard.doit("build")
+    assert result.status == 0, result.out
+    assert "ok     build:answer" in result.out
+    assert not (yard.root / "build/kernels/cuda").exists()
+    assert "cannot be fetched" in result.out

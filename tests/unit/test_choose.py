@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from buildlib import render
 from buildlib.config.model import Kernel, Torch
 from buildlib.cuda import Cuda
 from buildlib.depends import Dependency
+from buildlib.editor import OF_CUDA
 from buildlib.inputs import Inputs
 from buildlib.lock import Locked, Wheel
 from buildlib.matrix import Matrix, Row
@@ -225,6 +227,18 @@ def test_narrowed() -> None:
 
 def _project(made: BuildSpec) -> str:
     return render.project(made, Inputs(sources=("csrc/a.cu",), package=()))["CMakeLists.txt"]
+
+
+def test_editors_are_told_what_clang_understands() -> None:
+    flags = ("-static-global-template-stub=false", "-DX=1", "--expt-extended-lambda")
+    made = _spec(_kernel(_STABLE, include=("csrc",), cuda_flags=flags), "2.13 cu130")
+    text = render.project(made, Inputs(sources=("csrc/a.cu",), package=(), spell_name=frozenset({"csrc/a.cu"})))[
+        OF_CUDA
+    ]
+    (arguments,) = json.loads(text).values()
+    assert {"-std=c++20", "-D__CUDACC_VER_MAJOR__=13", "-DUSE_CUDA=1", "-DX=1", "-I../src/csrc"} <= set(arguments)
+    assert arguments[arguments.index("-include") + 1] == "../gen/extension_name.h"
+    assert [word for word in arguments if "template-stub" in word or "expt" in word or "gencode" in word] == []
 
 
 def test_nvcc_is_told_all_file_by_file() -> None:

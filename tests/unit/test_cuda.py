@@ -98,7 +98,10 @@ def test_a_toolkit_that_is_not_what_its_folder_says_is_refused(
     found = machine.find(cuda_home=home, wheels=True)
     assert isinstance(found, Cuda)
     # Wheels will do, but not behind the back of whoever installed something else.
-    assert (found.locked, found.note) == (_WHEELS, f"{problem}the compiler of the Python index is used instead")
+    assert (found.locked, found.note) == (
+        _WHEELS,
+        f"{problem}install CUDA 13.0 and set CUDA_HOME to it, or go on with the one of the Python index, as now",
+    )
 
 
 def test_a_toolkit_in_a_folder_of_another_version_is_not_taken_for_its_own(machine: _Machine) -> None:
@@ -124,7 +127,7 @@ def test_a_home_without_a_compiler_is_told(machine: _Machine) -> None:
     )
     found = machine.find(cuda_home=home, wheels=True)
     assert isinstance(found, Cuda)
-    assert "has no bin/nvcc; the compiler of the Python index is used instead" in found.note
+    assert "has no bin/nvcc; install CUDA 13.0 and set CUDA_HOME to it, or go on with" in found.note
 
 
 def test_whether_the_headers_of_libraries_are_in_it(machine: _Machine) -> None:

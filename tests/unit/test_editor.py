@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from buildlib.editor import write_compile_commands
+from buildlib.editor import OF_CUDA, write_compile_commands
 
 from .factories import write_files
 
@@ -43,6 +43,38 @@ def test_a_file_of_several_variants_appears_once(tmp_path: Path) -> None:
         "gelu": "-other",
         "relu": "-first",
     }
+
+
+def test_sources_that_nvcc_compiles_are_read_as_its_host_compiler_reads_them(tmp_path: Path) -> None:
+    _commands(tmp_path, "relu", "a", "relu.cpp", "-O2")
+    work = tmp_path / "build/work/relu/a"
+    argv = ["cmake", "-DKERNELYARD_NVCC=/cuda/bin/nvcc", "-DKERNELYARD_INCLUDES=/torch/include;/cuda/include"]
+    options = ["-std=c++20", "-I../src/a b", "-I../gen/torch-ext", "-include", "../gen/extension_name.h"]
+    write_files(
+        work,
+        {
+            "cmake/configured.json": json.dumps({"argv": argv, "toolchain": []}),
+            OF_CUDA: json.dumps({"csrc/relu.cu": options}),
+        },
+    )
+    write_compile_commands(tmp_path)
+    own = f"{tmp_path}/kernels/relu"
+    arguments = _written(tmp_path)[f"{own}/csrc/relu.cu"]
+    assert arguments[:4] == ["clang++", "-xcuda", "--cuda-host-only", "--cuda-path=/cuda"]
+    assert arguments[arguments.index("-std=c++20") :] == [
+        "-std=c++20",
+        f"-I{own}/a b",
+        f"-I{work}/gen/torch-ext",
+        "-include",
+        f"{work}/gen/extension_name.h",
+        "-isystem",
+        "/torch/include",
+        "-isystem",
+        "/cuda/include",
+        "-c",
+        f"{own}/csrc/relu.cu",
+    ]
+    assert f"{own}/relu.cpp" in _written(tmp_path)
 
 
 def test_a_project_that_was_not_configured_to_its_end_is_left_out(tmp_path: Path) -> None:

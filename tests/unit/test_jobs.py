@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from buildlib import jobs
+from buildlib import cgroup, jobs
 from buildlib.environment import Settings
 from buildlib.jobs import JobServer, budget
 
@@ -32,9 +32,9 @@ def eight_cpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
 
 
-@pytest.fixture
-def much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_free_memory", lambda _: 1000 * _GB)
+def _machine(monkeypatch: pytest.MonkeyPatch, *, memory: int | None, quota: float | None = None) -> None:
+    monkeypatch.setattr(jobs, "_free_memory", lambda: memory)
+    monkeypatch.setattr(cgroup, "cpus", lambda: quota)
 
 
 def _fifo(server: JobServer) -> str:
@@ -58,55 +58,45 @@ def _free(server: JobServer) -> int:
 # --- the budget ---
 
 
-def test_max_jobs_decides(tmp_path: Path) -> None:
-    write_files(tmp_path, {"cpu.max": "100000 100000"})
-    assert budget(Settings(cache=tmp_path, max_jobs=64), cgroup=tmp_path) == 64
+def test_max_jobs_decides(eight_cpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    _machine(monkeypatch, memory=_GB, quota=1)
+    assert budget(Settings(cache=Path("/cache"), max_jobs=64)) == 64
 
 
-@pytest.mark.parametrize(
-    ("cpu_max", "total"),
-    [
-        (None, 8),
-        ("max 100000", 8),
-        ("400000 100000", 4),
-        ("250000 100000", 2),
-        ("50000 100000", 1),
-        ("1600000 100000", 8),
-        ("", 8),
-        ("garbage", 8),
-    ],
-)
+@pytest.mark.parametrize(("quota", "total"), [(None, 8), (4, 4), (2.5, 2), (0.5, 1), (16, 8)])
 def test_cpus_of_the_control_group(
-    tmp_path: Path, eight_cpus: None, much_memory: None, cpu_max: str | None, total: int
+    eight_cpus: None, monkeypatch: pytest.MonkeyPatch, quota: float | None, total: int
 ) -> None:
-    if cpu_max is not None:
-        write_files(tmp_path, {"cpu.max": f"{cpu_max}\n"})
-    assert budget(_SETTINGS, cgroup=tmp_path) == total
+    _machine(monkeypatch, memory=1000 * _GB, quota=quota)
+    assert budget(_SETTINGS) == total
 
 
 @pytest.mark.parametrize(("memory", "total"), [(100 * _GB, 8), (6 * _GB, 4), (_GB, 1), (0, 1), (-_GB, 1), (None, 8)])
 def test_memory_limits_the_jobs(
-    tmp_path: Path, eight_cpus: None, monkeypatch: pytest.MonkeyPatch, memory: int | None, total: int
+    eight_cpus: None, monkeypatch: pytest.MonkeyPatch, memory: int | None, total: int
 ) -> None:
-    monkeypatch.setattr(jobs, "_free_memory", lambda _: memory)
-    assert budget(_SETTINGS, cgroup=tmp_path) == total
+    _machine(monkeypatch, memory=memory)
+    assert budget(_SETTINGS) == total
 
 
 @pytest.mark.parametrize(
-    ("files", "free"),
+    ("meminfo", "of_groups", "free"),
     [
-        ({"meminfo": "MemTotal: 9 kB\nMemAvailable:    1000 kB\n"}, 1_024_000),
-        ({"meminfo": "MemAvailable: 1000 kB\n", "memory.max": "700\n", "memory.current": "200\n"}, 500),
-        ({"meminfo": "MemAvailable: 1000 kB\n", "memory.max": "max\n", "memory.current": "200\n"}, 1_024_000),
-        ({"meminfo": "MemAvailable: 1 kB\n", "memory.max": "9000\n", "memory.current": "200\n"}, 1024),
-        ({"memory.max": "200\n", "memory.current": "700\n"}, -500),
-        ({}, None),
+        ("MemTotal: 9 kB\nMemAvailable:    1000 kB\n", None, 1_024_000),
+        ("MemAvailable: 1000 kB\n", 500, 500),
+        ("MemAvailable: 1 kB\n", 8800, 1024),
+        ("", -500, -500),
+        (None, None, None),
     ],
-    ids=["the machine", "the group", "no limit", "the smaller", "more used than allowed", "unknown"],
+    ids=["the machine", "the group", "the smaller", "more used than allowed", "unknown"],
 )
-def test_free_memory(tmp_path: Path, files: dict[str, str], free: int | None) -> None:
-    write_files(tmp_path, files)
-    assert jobs._free_memory(tmp_path, tmp_path / "meminfo") == free
+def test_free_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meminfo: str | None, of_groups: int | None, free: int | None
+) -> None:
+    monkeypatch.setattr(cgroup, "memory", lambda: of_groups)
+    if meminfo is not None:
+        write_files(tmp_path, {"meminfo": meminfo})
+    assert jobs._free_memory(tmp_path / "meminfo") == free
 
 
 # --- the job server ---

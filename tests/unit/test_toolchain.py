@@ -187,6 +187,17 @@ def test_a_cache_that_cannot_be_written_costs_time_and_nothing_else(machine: _Ma
     assert isinstance(machine.find(), Compiler)
 
 
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_a_cache_that_cannot_be_a_folder_is_told(machine: _Machine, tmp_path: Path, below: str) -> None:
+    file = tmp_path / "cache"
+    file.write_text("")
+    machine.cache = file / below
+    with pytest.raises(ToolchainError) as caught:
+        _probe(machine, write_files(tmp_path / "data", _DATA))
+    said = f"{file / below}: {file} is not a folder; remove it, or set KERNELYARD_CACHE to another place"
+    assert str(caught.value) == said
+
+
 # --- libraries ---
 
 

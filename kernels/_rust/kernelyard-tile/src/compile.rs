@@ -1,6 +1,6 @@
 //! From a program to Tile IR.
 
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, set_hook, take_hook, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
 use std::thread;
@@ -21,6 +21,8 @@ use crate::program::Program;
 
 /// The compiler recurses deeply; a thread's usual stack is too small for it.
 const STACK: usize = 256 << 20;
+/// The name of the threads in which it runs.
+const NAME: &str = "tile compiler";
 
 /// An image's Tile IR.
 #[derive(Debug, PartialEq)]
@@ -57,7 +59,8 @@ pub(crate) fn compile_all(programs: &[Program], images: &[&Image], threads: usiz
     };
     thread::scope(|scope| {
         for _ in 0..threads.min(images.len()) {
-            thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).expect("the system starts a thread");
+            let thread = thread::Builder::new().name(NAME.to_owned()).stack_size(STACK);
+            thread.spawn_scoped(scope, work).expect("the system starts a thread");
         }
     });
     let mut done = done.into_inner().expect("no thread panics while it holds this");
@@ -88,7 +91,7 @@ fn compile(program: &Program, image: &Image, parsed: &mut Option<Parsed>) -> Res
         JITError::Located(message, location) if location.is_known() => {
             Error::in_source(&location, format!("{message} (in {what})"))
         }
-        other => Error::in_source(&(program.module)().span_base().module_location(), format!("{what}: {other}")),
+        other => Error::in_source(&image.source, format!("{what}: {other}")),
     })
 }
 
@@ -133,7 +136,17 @@ fn bytecode(module: &Module, image: &Image) -> std::result::Result<Vec<u8>, JITE
     Ok(serialize_tile_ir_bytecode_for_version(module, version)?.0)
 }
 
-pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+/// Let a panic of the compiler be told once, by [`compile_all`]; all others are told as ever.
+pub(crate) fn report_panics_as_errors() {
+    let usual = take_hook();
+    set_hook(Box::new(move |panic| {
+        if thread::current().name() != Some(NAME) {
+            usual(panic);
+        }
+    }));
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     format!("the tile compiler panicked: {}", text.unwrap_or("it does not say why"))
@@ -158,6 +171,10 @@ mod tests {
 
     fn one(_: Capability) -> Vec<Instance> {
         vec![Instance::new().tuned("N", 16)]
+    }
+
+    fn fixtures() -> String {
+        file!().replace("compile", "fixtures")
     }
 
     fn contains(bytes: &[u8], text: &str) -> bool {
@@ -203,9 +220,24 @@ mod tests {
     #[test]
     fn an_error_of_the_compiler_is_shown_once_with_its_line() {
         let message = compiled("widened", one).unwrap_err().to_string();
-        let place = format!("src/fixtures.rs:{}:", line_of("convert_scalar(size)"));
-        assert!(message.contains(&place) && message.ends_with(" (in widened for 8.0)"), "{message}");
+        let place = format!("{}:{}:", fixtures(), line_of("convert_scalar(size)"));
+        assert!(message.starts_with(&place) && message.ends_with(" (in widened for 8.0)"), "{message}");
         assert_eq!(message.lines().count(), 1);
+    }
+
+    #[test]
+    fn a_panic_of_the_compiler_is_an_error() {
+        fn module() -> cutile::cutile_compiler::ast::Module {
+            assert!(thread::current().name() != Some(NAME), "not here");
+            crate::fixtures::sample::__module_ast_self()
+        }
+        let programs = [Program { module, ..of("widened", one) }];
+        let entries = plan(&programs, &[Capability::new(8, 0)]).unwrap();
+        report_panics_as_errors();
+        let message = compile_all(&programs, &[&entries[0].images[0]], 1).unwrap_err().to_string();
+        let start =
+            format!("{}:{}:15: widened for 8.0: the tile compiler panicked: ", fixtures(), line_of("fn widened"));
+        assert!(message.starts_with(&start) && message.ends_with("not here"), "{message}");
     }
 
     #[test]

@@ -5,12 +5,12 @@ use std::io::ErrorKind;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, panic, thread};
+use std::{env, thread};
 
 use serde::{Serialize, Serializer};
 
 use crate::capability::Capability;
-use crate::compile::{compile_all, Compiled};
+use crate::compile::{compile_all, report_panics_as_errors, Compiled};
 use crate::error::{Error, Result};
 use crate::instance::Value;
 use crate::launch_check::GridCheck;
@@ -32,16 +32,14 @@ pub fn emit(programs: Vec<Program>) -> ExitCode {
             env::remove_var(name);
         }
     }
-    // A panic of the compiler is reported as an error.
-    panic::set_hook(Box::new(|_| {}));
-    let result = panic::catch_unwind(|| run(&programs, env::args().skip(1).collect()));
-    let error = match result {
-        Ok(Ok(())) => return ExitCode::SUCCESS,
-        Ok(Err(error)) => error,
-        Err(panic) => Error::new(crate::compile::panic_message(&*panic)),
-    };
-    eprintln!("{error}");
-    ExitCode::FAILURE
+    report_panics_as_errors();
+    match run(&programs, env::args().skip(1).collect()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn run(programs: &[Program], arguments: Vec<String>) -> Result<()> {

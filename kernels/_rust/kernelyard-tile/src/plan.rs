@@ -2,6 +2,8 @@
 
 use std::panic::Location;
 
+use cutile::cutile_compiler::ast::SourceLocation;
+
 use crate::capability::Capability;
 use crate::error::{shown, Error, Result};
 use crate::instance::{Instance, Value};
@@ -33,6 +35,8 @@ pub(crate) struct Image {
     /// How many warps compute a block, where the author says so.
     pub(crate) warps: Option<i32>,
     pub(crate) symbol: String,
+    /// Where the function is.
+    pub(crate) source: SourceLocation,
 }
 
 /// All entries, in the author's order.
@@ -57,7 +61,8 @@ fn entries_of(index: usize, program: &Program, capabilities: &[Capability]) -> R
             let (keys, generics) = values_of(program.function, &signature, &instance)?;
             let symbol = symbol_of(program.function, &keys);
             let tuned = instance.tuned.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
-            let image = Image { capability, program: index, generics, tuned, warps: instance.warps, symbol };
+            let (warps, source) = (instance.warps, signature.place.clone());
+            let image = Image { capability, program: index, generics, tuned, warps, symbol, source };
             match entries.iter_mut().find(|entry| entry.symbol == image.symbol) {
                 Some(entry) if entry.has(capability) => return Err(twice(&image.symbol, entry.place, instance.place)),
                 Some(entry) => entry.images.push(image),
@@ -180,6 +185,7 @@ mod tests {
             tuned: vec![("N".to_owned(), n)],
             warps: None,
             symbol: "fill_bf16_m64".to_owned(),
+            source: first.images[0].source.clone(),
         };
         assert_eq!(first.images, [image(128, BOTH[0]), image(256, BOTH[1])]);
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use cutile::cutile_compiler::ast::syn::spanned::Spanned;
 use cutile::cutile_compiler::ast::syn::{self, FnArg, GenericParam, Item, ItemFn};
-use cutile::cutile_compiler::ast::Module;
+use cutile::cutile_compiler::ast::{Module, SourceLocation};
 use serde::Serialize;
 
 use crate::error::{Error, Result};
@@ -41,6 +41,8 @@ impl fmt::Display for Generic {
 pub(crate) struct Signature {
     pub(crate) generics: Vec<(String, Generic)>,
     pub(crate) parameters: Vec<Parameter>,
+    /// Where the function's name is.
+    pub(crate) place: SourceLocation,
 }
 
 impl Signature {
@@ -61,6 +63,7 @@ impl Signature {
         Ok(Self {
             generics: generics.iter().map(|generic| reader.generic(generic)).collect::<Result<_>>()?,
             parameters: item.sig.inputs.iter().map(|input| reader.parameter(input)).collect::<Result<_>>()?,
+            place: module.resolve_span(&item.sig.ident.span()),
         })
     }
 }

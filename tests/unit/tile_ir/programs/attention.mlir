@@ -1,0 +1,343 @@
+cuda_tile.module @device {
+  entry @fwd_entry(%0: tile<ptr<f16>>, %1: tile<ptr<f32>>, %2: tile<ptr<f16>>, %3: tile<ptr<f16>>, %4: tile<ptr<f16>>, %5: tile<i32>, %6: tile<i32>, %7: tile<i32>, %8: tile<i32>, %9: tile<i32>, %10: tile<i32>, %11: tile<i32>, %12: tile<i32>, %13: tile<i32>, %14: tile<i32>, %15: tile<i32>, %16: tile<f32>) di_name = "fwd" {
+    %17 = constant <i32: 16> : tile<i32>
+    %18 = constant <i32: 16> : tile<i32>
+    %19 = constant <i32: 32> : tile<i32>
+    %20 = constant <i32: 1> : tile<i32>
+    %21 = constant <i32: 16> : tile<i32>
+    %22 = constant <i32: 16> : tile<i32>
+    %23 = constant <i32: 32> : tile<i32>
+    %24 = constant <i32: 1> : tile<i32>
+    %25, %26, %27 = get_tile_block_id : tile<i32>
+    %28 = assume bounded<0, ?>, %25 : tile<i32>
+    %29 = assume bounded<0, ?>, %26 : tile<i32>
+    %30 = assume bounded<0, ?>, %27 : tile<i32>
+    %31 = divi %8, %9 signed : tile<i32>
+    %32 = divi %29, %31 signed : tile<i32>
+    %33 = muli %30, %14 : tile<i32>
+    %34 = muli %29, %11 : tile<i32>
+    %35 = addi %33, %34 : tile<i32>
+    %36 = offset %2, %35 : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %37 = make_token : token
+    %38 = make_tensor_view %36, shape = [%6, %23], strides = [%10, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %39 = muli %30, %15 : tile<i32>
+    %40 = muli %32, %13 : tile<i32>
+    %41 = addi %39, %40 : tile<i32>
+    %42 = offset %3, %41 : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %43 = make_token : token
+    %44 = make_tensor_view %42, shape = [%7, %23], strides = [%12, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %45 = muli %30, %15 : tile<i32>
+    %46 = muli %32, %13 : tile<i32>
+    %47 = addi %45, %46 : tile<i32>
+    %48 = offset %4, %47 : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %49 = make_token : token
+    %50 = make_tensor_view %48, shape = [%7, %23], strides = [%12, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %51 = constant <i32: 16> : tile<i32>
+    %52 = constant <i32: 32> : tile<i32>
+    %53 = constant <i32: -1> : tile<i32>
+    %54 = constant <i32: -1> : tile<i32>
+    %55 = constant <i32: -1> : tile<i32>
+    %56 = constant <i32: -1> : tile<i32>
+    %57 = make_partition_view %38 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %58 = constant <i32: 16> : tile<i32>
+    %59 = constant <i32: 32> : tile<i32>
+    %60 = constant <i32: -1> : tile<i32>
+    %61 = constant <i32: -1> : tile<i32>
+    %62 = constant <i32: -1> : tile<i32>
+    %63 = constant <i32: -1> : tile<i32>
+    %64 = make_partition_view %44 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %65 = constant <i32: 16> : tile<i32>
+    %66 = constant <i32: 32> : tile<i32>
+    %67 = constant <i32: -1> : tile<i32>
+    %68 = constant <i32: -1> : tile<i32>
+    %69 = constant <i32: -1> : tile<i32>
+    %70 = constant <i32: -1> : tile<i32>
+    %71 = make_partition_view %50 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>
+    %72 = constant <i32: 0> : tile<i32>
+    %73 = constant <i32: 16> : tile<i32>
+    %74 = constant <i32: 32> : tile<i32>
+    %75 = constant <i32: 16> : tile<i32>
+    %76 = divi %6, %75 signed : tile<i32>
+    %77 = remi %6, %75 signed : tile<i32>
+    %78 = constant <i32: 1> : tile<i32>
+    %79 = mini %77, %78 signed : tile<i32>
+    %80 = addi %76, %79 : tile<i32>
+    %81 = cmpi less_than %28, %80, signed : tile<i32> -> tile<i1>
+    %82 = constant <i32: 0> : tile<i32>
+    %83 = cmpi greater_than_or_equal %28, %82, signed : tile<i32> -> tile<i1>
+    %84 = andi %83, %81 : tile<i1>
+    assert %84, "partition access out of bounds: dim 0, block index >= ceil(?/16) or index < 0" : tile<i1>
+    %85 = constant <i32: 32> : tile<i32>
+    %87 = constant <i32: 1> : tile<i32>
+    %89 = constant <i32: 0> : tile<i32>
+    %90 = constant <i32: 1> : tile<i32>
+    %92 = constant <i32: 0> : tile<i32>
+    %94 = constant <i32: 1> : tile<i32>
+    %96 = constant <i1: 1> : tile<i1>
+    assert %96, "partition access out of bounds: dim 1, block index >= ceil(?/32)" : tile<i1>
+    %97, %98 = load_view_tko weak %57[%28, %72] token = %37 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<16x32xf16>, token
+    %99 = constant <f32: -inf> : tile<16x1xf32>
+    %100 = constant <f32: 0.0> : tile<16x1xf32>
+    %101 = constant <f32: 0.0> : tile<16x32xf32>
+    %102 = subi %7, %6 : tile<i32>
+    %103 = divi %7, %22 signed rounding positive_inf : tile<i32>
+    %104 = constant <i32: 1> : tile<i32>
+    %106 = constant <i1: 1> : tile<i1>
+    %107 = constant <i32: 1> : tile<i32>
+    %108 = addi %28, %107 : tile<i32>
+    %109 = muli %108, %21 : tile<i32>
+    %110 = addi %109, %102 : tile<i32>
+    %111 = mini %110, %7 signed : tile<i32>
+    %112 = constant <i32: 0> : tile<i32>
+    %113 = maxi %111, %112 signed : tile<i32>
+    %114 = divi %113, %22 signed rounding positive_inf : tile<i32>
+    %115 = iota : tile<16xi32>
+    %116 = constant <i32: 16> : tile<i32>
+    %117 = constant <i32: 16> : tile<i32>
+    %118 = constant <i32: 1> : tile<i32>
+    %119 = reshape %115 : tile<16xi32> -> tile<16x1xi32>
+    %120 = muli %28, %21 : tile<i32>
+    %121 = addi %120, %102 : tile<i32>
+    %122 = constant <i32: 16> : tile<i32>
+    %123 = constant <i32: 1> : tile<i32>
+    %124 = constant <i32: 1> : tile<i32>
+    %125 = constant <i32: 1> : tile<i32>
+    %126 = constant <i32: 1> : tile<i32>
+    %127 = reshape %121 : tile<i32> -> tile<1x1xi32>
+    %128 = constant <i32: 1> : tile<i32>
+    %129 = constant <i32: 1> : tile<i32>
+    %130 = constant <i32: 16> : tile<i32>
+    %131 = constant <i32: 1> : tile<i32>
+    %132 = broadcast %127 : tile<1x1xi32> -> tile<16x1xi32>
+    %133 = addi %119, %132 : tile<16x1xi32>
+    %134 = constant <i32: 16> : tile<i32>
+    %135 = constant <i32: 1> : tile<i32>
+    %136 = constant <i32: 16> : tile<i32>
+    %137 = constant <i32: 16> : tile<i32>
+    %138 = broadcast %133 : tile<16x1xi32> -> tile<16x16xi32>
+    %139 = iota : tile<16xi32>
+    %140 = constant <i32: 16> : tile<i32>
+    %141 = constant <i32: 1> : tile<i32>
+    %142 = constant <i32: 16> : tile<i32>
+    %143 = reshape %139 : tile<16xi32> -> tile<1x16xi32>
+    %144 = constant <i32: 1> : tile<i32>
+    %145 = constant <i32: 16> : tile<i32>
+    %146 = constant <i32: 16> : tile<i32>
+    %147 = constant <i32: 16> : tile<i32>
+    %148 = broadcast %143 : tile<1x16xi32> -> tile<16x16xi32>
+    %149 = constant <i32: 16> : tile<i32>
+    %150 = constant <i32: 16> : tile<i32>
+    %151 = constant <i32: 16> : tile<i32>
+    %152 = constant <i32: 16> : tile<i32>
+    %153 = constant <i32: 1> : tile<i32>
+    %154 = constant <i32: 1> : tile<i32>
+    %155 = constant <i32: 1> : tile<i32>
+    %156 = reshape %7 : tile<i32> -> tile<1x1xi32>
+    %157 = constant <i32: 1> : tile<i32>
+    %158 = constant <i32: 1> : tile<i32>
+    %159 = constant <i32: 16> : tile<i32>
+    %160 = constant <i32: 16> : tile<i32>
+    %161 = broadcast %156 : tile<1x1xi32> -> tile<16x16xi32>
+    %162 = constant <f32: 0.0> : tile<16x16xf32>
+    %163 = constant <f32: -inf> : tile<16x16xf32>
+    %164 = constant <i32: 16> : tile<i32>
+    %165 = constant <i32: 16> : tile<i32>
+    %166 = constant <i32: 1> : tile<i32>
+    %167 = constant <i32: 1> : tile<i32>
+    %168 = constant <i32: 1> : tile<i32>
+    %169 = reshape %16 : tile<f32> -> tile<1x1xf32>
+    %170 = constant <i32: 1> : tile<i32>
+    %171 = constant <i32: 1> : tile<i32>
+    %172 = constant <i32: 16> : tile<i32>
+    %173 = constant <i32: 16> : tile<i32>
+    %174 = broadcast %169 : tile<1x1xf32> -> tile<16x16xf32>
+    %175 = muli %28, %21 : tile<i32>
+    %176 = addi %175, %102 : tile<i32>
+    %177 = divi %176, %22 signed : tile<i32>
+    %178 = divi %7, %22 signed : tile<i32>
+    %179 = mini %177, %178 signed : tile<i32>
+    %180 = constant <i32: 0> : tile<i32>
+    %181 = constant <i32: 1> : tile<i32>
+    %190 = constant <i32: 16> : tile<i32>
+    %191 = constant <i32: 1> : tile<i32>
+    %192 = subi %114, %191 : tile<i32>
+    %193 = divi %7, %190 signed : tile<i32>
+    %194 = remi %7, %190 signed : tile<i32>
+    %195 = constant <i32: 1> : tile<i32>
+    %196 = mini %194, %195 signed : tile<i32>
+    %197 = addi %193, %196 : tile<i32>
+    %198 = cmpi less_than %192, %197, signed : tile<i32> -> tile<i1>
+    %199 = constant <i32: 0> : tile<i32>
+    %200 = cmpi greater_than_or_equal %180, %199, signed : tile<i32> -> tile<i1>
+    %201 = andi %200, %198 : tile<i1>
+    %202 = cmpi less_than_or_equal %114, %180, signed : tile<i32> -> tile<i1>
+    %203 = ori %202, %201 : tile<i1>
+    assert %203, "partition access out of bounds: dim 0, block index >= ceil(?/16) or index < 0" : tile<i1>
+    %204 = constant <i32: 32> : tile<i32>
+    %205 = constant <i32: 0> : tile<i32>
+    %207 = constant <i32: 1> : tile<i32>
+    %209 = constant <i32: 0> : tile<i32>
+    %210 = constant <i32: 1> : tile<i32>
+    %212 = constant <i32: 0> : tile<i32>
+    %214 = constant <i32: 1> : tile<i32>
+    %216 = constant <i1: 1> : tile<i1>
+    %217 = cmpi less_than_or_equal %114, %180, signed : tile<i32> -> tile<i1>
+    %218 = ori %217, %216 : tile<i1>
+    assert %218, "partition access out of bounds: dim 1, block index >= ceil(?/32)" : tile<i1>
+    %290 = constant <i32: 16> : tile<i32>
+    %291 = constant <i32: 1> : tile<i32>
+    %292 = subi %114, %291 : tile<i32>
+    %293 = divi %7, %290 signed : tile<i32>
+    %294 = remi %7, %290 signed : tile<i32>
+    %295 = constant <i32: 1> : tile<i32>
+    %296 = mini %294, %295 signed : tile<i32>
+    %297 = addi %293, %296 : tile<i32>
+    %298 = cmpi less_than %292, %297, signed : tile<i32> -> tile<i1>
+    %299 = constant <i32: 0> : tile<i32>
+    %300 = cmpi greater_than_or_equal %180, %299, signed : tile<i32> -> tile<i1>
+    %301 = andi %300, %298 : tile<i1>
+    %302 = cmpi less_than_or_equal %114, %180, signed : tile<i32> -> tile<i1>
+    %303 = ori %302, %301 : tile<i1>
+    assert %303, "partition access out of bounds: dim 0, block index >= ceil(?/16) or index < 0" : tile<i1>
+    %304 = constant <i32: 32> : tile<i32>
+    %305 = constant <i32: 0> : tile<i32>
+    %307 = constant <i32: 1> : tile<i32>
+    %309 = constant <i32: 0> : tile<i32>
+    %310 = constant <i32: 1> : tile<i32>
+    %312 = constant <i32: 0> : tile<i32>
+    %314 = constant <i32: 1> : tile<i32>
+    %316 = constant <i1: 1> : tile<i1>
+    %317 = cmpi less_than_or_equal %114, %180, signed : tile<i32> -> tile<i1>
+    %318 = ori %317, %316 : tile<i1>
+    assert %318, "partition access out of bounds: dim 1, block index >= ceil(?/32)" : tile<i1>
+    %323, %324, %325 = for %182 in (%180 to %114, step %181) : tile<i32> iter_values(%183 = %101, %184 = %100, %185 = %99) -> (tile<16x32xf32>, tile<16x1xf32>, tile<16x1xf32>) {
+      %186 = assume bounded<0, ?>, %182 : tile<i32>
+      %187 = constant <i32: 0> : tile<i32>
+      %188 = constant <i32: 16> : tile<i32>
+      %189 = constant <i32: 32> : tile<i32>
+      %219, %220 = load_view_tko weak %64[%186, %187] token = %43 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<16x32xf16>, token
+      %221 = constant <i32: 16> : tile<i32>
+      %222 = constant <i32: 32> : tile<i32>
+      %223 = permute %219 [1, 0] : tile<16x32xf16> -> tile<32x16xf16>
+      %224 = constant <f32: 0.0> : tile<16x16xf32>
+      %225 = mmaf %97, %223, %224 : tile<16x32xf16>, tile<32x16xf16>, tile<16x16xf32>
+      %226 = cmpi greater_than_or_equal %186, %179, signed : tile<i32> -> tile<i1>
+      %248, %249, %250, %251 = if %226 -> (tile<16x32xf32>, tile<16x1xf32>, tile<16x1xf32>, tile<16x16xf32>) {
+        %227 = muli %186, %22 : tile<i32>
+        %228 = constant <i32: 16> : tile<i32>
+        %229 = constant <i32: 16> : tile<i32>
+        %230 = constant <i32: 1> : tile<i32>
+        %231 = constant <i32: 1> : tile<i32>
+        %232 = constant <i32: 1> : tile<i32>
+        %233 = reshape %227 : tile<i32> -> tile<1x1xi32>
+        %234 = constant <i32: 1> : tile<i32>
+        %235 = constant <i32: 1> : tile<i32>
+        %236 = constant <i32: 16> : tile<i32>
+        %237 = constant <i32: 16> : tile<i32>
+        %238 = broadcast %233 : tile<1x1xi32> -> tile<16x16xi32>
+        %239 = addi %238, %148 : tile<16x16xi32>
+        %240 = cmpi less_than %239, %161, signed : tile<16x16xi32> -> tile<16x16xi1>
+        %241 = constant <i32: 1> : tile<i32>
+        %243 = constant <i1: 1> : tile<i1>
+        %244 = cmpi greater_than_or_equal %138, %239, signed : tile<16x16xi32> -> tile<16x16xi1>
+        %245 = andi %240, %244 : tile<16x16xi1>
+        %246 = select %245, %162, %163 : tile<16x16xi1>, tile<16x16xf32>
+        %247 = addf %225, %246 : tile<16x16xf32>
+        yield %183, %184, %185, %247 : tile<16x32xf32>, tile<16x1xf32>, tile<16x1xf32>, tile<16x16xf32>
+      } else {
+        yield %183, %184, %185, %225 : tile<16x32xf32>, tile<16x1xf32>, tile<16x1xf32>, tile<16x16xf32>
+      }
+      %252 = mulf %251, %174 : tile<16x16xf32>
+      %256 = reduce %252 dim=1 identities=[-inf] : tile<16x16xf32> -> tile<16xf32> {
+      ^bb0(%253: tile<f32>, %254: tile<f32>):
+        %255 = maxf %253, %254 {rounding_mode = 0} : tile<f32>
+        yield %255 : tile<f32>
+      }
+      %257 = constant <i32: 16> : tile<i32>
+      %258 = constant <i32: 16> : tile<i32>
+      %259 = constant <i32: 1> : tile<i32>
+      %260 = reshape %256 : tile<16xf32> -> tile<16x1xf32>
+      %261 = maxf %250, %260 {rounding_mode = 0} : tile<16x1xf32>
+      %262 = constant <i32: 16> : tile<i32>
+      %263 = constant <i32: 1> : tile<i32>
+      %264 = constant <i32: 16> : tile<i32>
+      %265 = constant <i32: 16> : tile<i32>
+      %266 = broadcast %261 : tile<16x1xf32> -> tile<16x16xf32>
+      %267 = subf %252, %266 : tile<16x16xf32>
+      %268 = exp2 %267 flush_to_zero : tile<16x16xf32>
+      %269 = subf %250, %261 : tile<16x1xf32>
+      %270 = exp2 %269 flush_to_zero : tile<16x1xf32>
+      %274 = reduce %268 dim=1 identities=[0] : tile<16x16xf32> -> tile<16xf32> {
+      ^bb0(%271: tile<f32>, %272: tile<f32>):
+        %273 = addf %271, %272 : tile<f32>
+        yield %273 : tile<f32>
+      }
+      %275 = mulf %249, %270 : tile<16x1xf32>
+      %276 = constant <i32: 16> : tile<i32>
+      %277 = constant <i32: 16> : tile<i32>
+      %278 = constant <i32: 1> : tile<i32>
+      %279 = reshape %274 : tile<16xf32> -> tile<16x1xf32>
+      %280 = addf %275, %279 : tile<16x1xf32>
+      %281 = constant <i32: 16> : tile<i32>
+      %282 = constant <i32: 1> : tile<i32>
+      %283 = constant <i32: 16> : tile<i32>
+      %284 = constant <i32: 32> : tile<i32>
+      %285 = broadcast %270 : tile<16x1xf32> -> tile<16x32xf32>
+      %286 = mulf %248, %285 : tile<16x32xf32>
+      %287 = constant <i32: 0> : tile<i32>
+      %288 = constant <i32: 16> : tile<i32>
+      %289 = constant <i32: 32> : tile<i32>
+      %319, %320 = load_view_tko weak %71[%186, %287] token = %49 : partition_view<tile=(16x32), padding_value = zero, tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> tile<16x32xf16>, token
+      %321 = ftof %268 : tile<16x16xf32> -> tile<16x16xf16>
+      %322 = mmaf %321, %319, %286 : tile<16x16xf16>, tile<16x32xf16>, tile<16x32xf32>
+      continue %322, %280, %261 : tile<16x32xf32>, tile<16x1xf32>, tile<16x1xf32>
+    }
+    %326 = constant <i32: 16> : tile<i32>
+    %327 = constant <i32: 1> : tile<i32>
+    %328 = constant <i32: 16> : tile<i32>
+    %329 = constant <i32: 32> : tile<i32>
+    %330 = broadcast %324 : tile<16x1xf32> -> tile<16x32xf32>
+    %331 = divf %323, %330 rounding<approx> flush_to_zero : tile<16x32xf32>
+    %332 = ftof %331 : tile<16x32xf32> -> tile<16x32xf16>
+    %333 = muli %30, %6 : tile<i32>
+    %334 = muli %333, %8 : tile<i32>
+    %335 = muli %334, %23 : tile<i32>
+    %336 = muli %29, %23 : tile<i32>
+    %337 = addi %335, %336 : tile<i32>
+    %338 = muli %8, %23 : tile<i32>
+    %339 = offset %0, %337 : tile<ptr<f16>>, tile<i32> -> tile<ptr<f16>>
+    %340 = make_token : token
+    %341 = make_tensor_view %339, shape = [%6, %23], strides = [%338, 1] : tile<i32> -> tensor_view<?x?xf16, strides=[?,1]>
+    %342 = constant <i32: 16> : tile<i32>
+    %343 = constant <i32: 32> : tile<i32>
+    %344 = constant <i32: -1> : tile<i32>
+    %345 = constant <i32: -1> : tile<i32>
+    %346 = constant <i32: -1> : tile<i32>
+    %347 = constant <i32: -1> : tile<i32>
+    %348 = make_partition_view %341 : partition_view<tile=(16x32), tensor_view<?x?xf16, strides=[?,1]>>
+    %349 = constant <i32: 0> : tile<i32>
+    %350 = constant <i32: 16> : tile<i32>
+    %351 = constant <i32: 32> : tile<i32>
+    %352 = constant <i32: 16> : tile<i32>
+    %353 = divi %6, %352 signed : tile<i32>
+    %354 = remi %6, %352 signed : tile<i32>
+    %355 = constant <i32: 1> : tile<i32>
+    %356 = mini %354, %355 signed : tile<i32>
+    %357 = addi %353, %356 : tile<i32>
+    %358 = cmpi less_than %28, %357, signed : tile<i32> -> tile<i1>
+    %359 = constant <i32: 0> : tile<i32>
+    %360 = cmpi greater_than_or_equal %28, %359, signed : tile<i32> -> tile<i1>
+    %361 = andi %360, %358 : tile<i1>
+    assert %361, "partition access out of bounds: dim 0, block index >= ceil(?/16) or index < 0" : tile<i1>
+    %362 = constant <i32: 32> : tile<i32>
+    %364 = constant <i32: 1> : tile<i32>
+    %366 = constant <i32: 0> : tile<i32>
+    %367 = constant <i32: 1> : tile<i32>
+    %369 = constant <i32: 0> : tile<i32>
+    %371 = constant <i32: 1> : tile<i32>
+    %373 = constant <i1: 1> : tile<i1>
+    assert %373, "partition access out of bounds: dim 1, block index >= ceil(?/32)" : tile<i1>
+    %374 = store_view_tko weak %332, %348[%28, %349] token = %340 : tile<16x32xf16>, partition_view<tile=(16x32), tensor_view<?x?xf16, strides=[?,1]>>, tile<i32> -> token
+    return
+  }
+}
