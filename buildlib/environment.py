@@ -41,6 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cxx: str | None = None
     cuda_home: Path | None = None
     cutlass: Path | None = None
+    # The compiler of cuda-oxide that is plugged into rustc.
+    oxide_backend: Path | None = None
     on_ci: bool = False
     # pip's own variables.
     pip: dict[str, str] = {}
@@ -62,6 +64,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         cxx=environ.get("CXX") or None,
         cuda_home=Path(cuda) if (cuda := environ.get("CUDA_HOME")) else None,
         cutlass=Path(root) if (root := environ.get("CUTLASS_SRC_DIR") or environ.get("CUTLASS_DIR")) else None,
+        oxide_backend=Path(backend) if (backend := environ.get("CUDA_OXIDE_BACKEND")) else None,
         on_ci=environ.get("CI", "") not in {"", "0", "false"},
         pip={name: value for name, value in environ.items() if name in _PIP},
         indexes={name: value for name, value in environ.items() if name.startswith(_INDEX) and value},

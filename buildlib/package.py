@@ -23,6 +23,7 @@ from buildlib.files import FileCache, listing
 from buildlib.interface import Interface
 from buildlib.plan import BuildSpec
 from buildlib.provenance import Provenance
+from buildlib.rust.nvptx_toolchain import Nvptx
 
 METADATA = "metadata.json"
 SIGNATURE = f"{METADATA}.sigstore"
@@ -182,6 +183,9 @@ def _narrowed(spec: BuildSpec) -> Iterator[str]:
         yield "--no-portable"
     if toolchain.rust is not None and toolchain.rust.instead_of is not None:
         yield f"rustc {toolchain.rust.version} instead of {toolchain.rust.instead_of}"
+    for compiler in toolchain.dsls.values():
+        if isinstance(compiler, Nvptx) and compiler.instead_of is not None:
+            yield f"rustc {compiler.version} for device code instead of {compiler.instead_of}"
 
 
 def _write(path: Path, content: bytes) -> None:

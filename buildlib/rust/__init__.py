@@ -13,6 +13,8 @@
 | `nvptx.py` | a device crate of SIMT code → PTX → machine code |
 | `nvptx_toolchain.py` | finds a rustc for that, and compiles its core once |
 | `ptx.py` | reads PTX |
+| `oxide.py` | a device crate of cuda-oxide → PTX → machine code |
+| `oxide_toolchain.py` | finds what compiles that |
 | `device_code.py` | what a device language makes: entries, and their code |
 | `images.py` | device crates → what a host crate embeds |
 | `cargo.py` | runs cargo: build |

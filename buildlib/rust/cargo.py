@@ -74,6 +74,7 @@ def laid_out(spec: BuildSpec, workspace: Workspace) -> Iterator[tuple[CargoWorks
                 hashes = {path: sha256 for path, sha256 in found.items() if path in covered} | workspace.pins(spec)
                 outdated = images.outdated(spec, hashes, workspace)
                 if not outdated:
+                    images.place(spec, cargo, workspace)
                     yield cargo, hashes
                     return
                 emitted = [images.emit(spec, each, cargo, workspace) for each in outdated]

@@ -17,6 +17,8 @@ from buildlib.variant import Backend
 
 # The folder beside the kernels with the crates that they share.
 SHARED = "_rust"
+# Where host crates in upstream's layout of cuda-oxide include PTX from, below the kernel's folder.
+PTX_FOLDER = "kernels-ptx"
 # The shared crate with which the device crate of a cutile component says what is compiled.
 TILE = "kernelyard-tile"
 _CHANNEL = re.compile(r"[\w.-]+")
@@ -31,12 +33,16 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """The device code of one rust-cuda component: its crate, and the host crate that embeds what it is compiled to."""
+    """The device code of one rust-cuda component: its crate, and the host crate that embeds what it is compiled to.
+
+    `root` is the folder of its Cargo workspace where that is no business of the host's: with cuda-oxide.
+    """
 
     component: str
     dsl: Dsl
     crate: Crate
     host: Crate
+    root: str | None = None
 
 
 class Crates(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,9 +118,14 @@ def load(kernel: Kernel) -> Crates | None:
         raise ConfigError(f"{shown}/build.toml: {where}: Rust needs the framework [tvm-ffi]; use it instead")
     reading = _Reading(kernel.folder, shown)
     folders = [posixpath.dirname(component.cargo_manifest) for component in components]
-    beside = {part.name: _device_folder(part, kernel.folder, shown) for part in components if _has_device_crate(part)}
+    beside = {
+        part.name: _device_folder(part, kernel.folder, shown) for part in components if isinstance(part, RustCuda)
+    }
     own = _own_root(kernel.folder, folders, shown)
-    crates = tuple(reading.reach([*folders, *beside.values()], own=own))
+    members = [
+        beside[part.name] for part in components if isinstance(part, RustCuda) and part.dsl is not Dsl.CUDA_OXIDE
+    ]
+    crates = tuple(reading.reach([*folders, *members], own=own))
     by_folder = {crate.folder: crate for crate in crates}
     extensions: dict[Backend, dict[str, Part]] = {}
     src: dict[Backend, tuple[str, ...]] = {}
@@ -133,14 +144,18 @@ def load(kernel: Kernel) -> Crates | None:
         src=src,
         extensions={backend: tuple(parts.values()) for backend, parts in extensions.items()},
         devices=tuple(
-            Device(
+            _oxide_device(
+                part, beside[part.name], by_folder[posixpath.dirname(part.cargo_manifest)], kernel.folder, shown
+            )
+            if part.dsl is Dsl.CUDA_OXIDE
+            else Device(
                 component=part.name,
                 dsl=part.dsl,
                 crate=by_folder[beside[part.name]],
                 host=by_folder[posixpath.dirname(part.cargo_manifest)],
             )
             for part in components
-            if isinstance(part, RustCuda) and part.name in beside
+            if isinstance(part, RustCuda)
         ),
         own=own,
         channel=_channel(kernel.folder, folders, shown),
@@ -149,13 +164,24 @@ def load(kernel: Kernel) -> Crates | None:
     return found
 
 
-def _has_device_crate(component: RustCpu | RustCuda) -> bool:
-    # cuda-oxide builds its device crate by itself, with a compiler of its own.
-    return isinstance(component, RustCuda) and component.dsl is not Dsl.CUDA_OXIDE
+def _oxide_device(component: RustCuda, folder: str, host: Crate, kernel: Path, shown: str) -> Device:
+    """The device crate of a component of cuda-oxide, which no workspace that all share can have as a member.
+
+    It depends on crates of cuda-oxide's repository, which only the pinned nightly compiles.
+    """
+    root = _nearest(kernel, folder, _is_root)
+    where = f"{shown}/{posixpath.join(folder, 'Cargo.toml')}"
+    if root is None:
+        raise ConfigError(
+            f"{where}: [workspace]: with cuda-oxide the device crate is in a workspace of its own, or of the kernel's; "
+            "add an empty [workspace], and run 'cargo generate-lockfile' there"
+        )
+    crate = manifest.crate(manifest.read(kernel / folder / "Cargo.toml", where), folder, where)
+    return Device(component=component.name, dsl=component.dsl, crate=crate, host=host, root=root)
 
 
-def _device_folder(component: RustCpu | RustCuda, kernel: Path, shown: str) -> str:
-    manifest_path = (component.device_manifest if isinstance(component, RustCuda) else None) or "device/Cargo.toml"
+def _device_folder(component: RustCuda, kernel: Path, shown: str) -> str:
+    manifest_path = component.device_manifest or "device/Cargo.toml"
     if not (kernel / manifest_path).is_file():
         where = f"{shown}/build.toml: [kernel.{component.name}]"
         raise ConfigError(

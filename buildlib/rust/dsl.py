@@ -17,8 +17,9 @@ from buildlib.cuda import Cuda
 from buildlib.data import read
 from buildlib.environment import Settings
 from buildlib.lock import Locked
-from buildlib.rust import nvptx_toolchain
+from buildlib.rust import nvptx_toolchain, oxide_toolchain
 from buildlib.rust.nvptx_toolchain import Nvptx
+from buildlib.rust.oxide_toolchain import CudaOxide
 from buildlib.variant import Version
 
 # The first capability from which on tileiras makes code for one architecture alone: `sm_90a`, and not `sm_90`.
@@ -80,7 +81,7 @@ class Cutile(msgspec.Struct, frozen=True, kw_only=True, tag="cutile"):
         return capability.in_order(images)
 
 
-DeviceCompiler = Cutile | Nvptx
+DeviceCompiler = Cutile | Nvptx | CudaOxide
 
 
 class _CutileData(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
@@ -90,9 +91,10 @@ class _CutileData(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
     libclang: str
 
 
-class _Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
     cutile: _CutileData
     nvptx: nvptx_toolchain.Requirements
+    cuda_oxide: oxide_toolchain.Requirements
 
 
 def find(
@@ -116,7 +118,7 @@ def _find(dsl: Dsl, known: _Data, settings: Settings, locked: Mapping[str, Locke
         case Dsl.NVPTX:
             return nvptx_toolchain.find(settings, known.nvptx)
         case Dsl.CUDA_OXIDE:
-            return f"the device language {dsl} is not built by this version"
+            return oxide_toolchain.find(settings, known.cuda_oxide)
 
 
 def _cutile(data: _CutileData, settings: Settings, locked: Mapping[str, Locked]) -> Cutile | str:

@@ -30,7 +30,13 @@ def find(crates: Crates, cache: Files) -> CrateFiles:
     files = cache.listing(crates.kernel)
     manifests = {posixpath.dirname(path) for path in files if posixpath.basename(path) == "Cargo.toml"}
     sources, tests = set(_listed(crates, files)), set[str]()
-    for folder in {*(crate.folder for crate in crates.crates), *(manifests if crates.own is not None else ())}:
+    roots = {device.root for device in crates.devices if device.root is not None}
+    # Cargo reads the manifests of all members of a workspace.
+    members = {folder for folder in manifests if any(f"{folder}/".startswith(f"{root}/") for root in roots if root)}
+    if crates.own is not None:
+        roots.add(crates.own)
+        members = manifests
+    for folder in {*(crate.folder for crate in crates.crates), *members}:
         shared = folder.startswith("../")
         inside = cache.listing(crates.kernel / folder) if shared else _of_crate(files, folder, manifests)
         for path in inside:
@@ -39,8 +45,7 @@ def find(crates: Crates, cache: Files) -> CrateFiles:
                 tests.add(whole)
             elif path == "Cargo.toml" or path.startswith("src/") or path.endswith(".rs"):
                 sources.add(whole)
-    if crates.own is not None:
-        sources |= {posixpath.join(crates.own, name) for name in ("Cargo.toml", "Cargo.lock")}
+    sources |= {posixpath.join(root, name) for root in roots for name in ("Cargo.toml", "Cargo.lock")}
     return CrateFiles(sources=tuple(sorted(sources)), tests=tuple(sorted(tests - sources)))
 
 

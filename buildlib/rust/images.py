@@ -23,15 +23,17 @@ from typing import TypeVar
 import msgspec
 
 from buildlib import digest, environment, render
+from buildlib.config.model import Dsl
 from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import cutile, nvptx
+from buildlib.rust import cutile, nvptx, oxide
 from buildlib.rust.crates import Crates, Device
 from buildlib.rust.device_code import Code, Unit
 from buildlib.rust.dsl import Cutile, DeviceCompiler
 from buildlib.rust.nvptx_toolchain import Nvptx
+from buildlib.rust.oxide_toolchain import CudaOxide
 from buildlib.rust.workspace import CargoWorkspace
 from buildlib.workspace import Workspace
 
@@ -91,6 +93,8 @@ def emit(spec: BuildSpec, pending: Pending, cargo: CargoWorkspace, workspace: Wo
             units = cutile.emit(spec, pending.device, compiler, code, cargo, workspace)
         case Nvptx() as compiler:
             units = nvptx.emit(spec, pending.device, compiler, code, cargo, workspace)
+        case CudaOxide() as compiler:
+            units = oxide.emit(spec, pending.device, compiler, code, cargo, workspace)
     if not any(unit.entries for unit in units):
         raise StepError(
             f"{workspace.shown(spec.kernel.folder)}: device code of [kernel.{pending.device.component}]: "
@@ -122,6 +126,16 @@ def assemble(spec: BuildSpec, pending: Pending, workspace: Workspace) -> None:
     table = render.text("rust/entries.rs.j2", {"rows": rows, "driver": pending.compiler.cuda})
     write_if_changed(pending.folder / f"{name}.rs", table.encode())
     write(pending.folder / "made.json", msgspec.json.encode(_Made(pending.key)))
+
+
+def place(spec: BuildSpec, cargo: CargoWorkspace, workspace: Workspace) -> None:
+    """Put beside the host crates what those in a layout of their own device language expect there."""
+    assert spec.crates is not None
+    assert spec.toolchain is not None
+    for device in spec.crates.devices:
+        if device.dsl is Dsl.CUDA_OXIDE:
+            folder = _folder(spec, device, spec.toolchain.dsls[device.dsl], workspace)
+            oxide.place(spec, device, folder / "code", cargo)
 
 
 def variables(spec: BuildSpec, workspace: Workspace) -> dict[str, str]:
@@ -162,7 +176,7 @@ class _Assembly:
         match self._pending.compiler:
             case Cutile() as compiler:
                 return cutile.assemble(compiler, code, target)
-            case Nvptx() as compiler:
+            case Nvptx() | CudaOxide() as compiler:
                 return nvptx.assemble(compiler, code, target)
 
     def fatbin(self, unit: Unit, cubins: Mapping[Path, Path]) -> bytes:
@@ -232,6 +246,9 @@ def _key(spec: BuildSpec, crates: Crates, device: Device, compiler: DeviceCompil
 
 def _of_device(crates: Crates, device: Device, hashes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The files of a device crate and of what it depends on, and what pins their versions."""
+    if device.root is not None:
+        below = f"{device.root}/" if device.root else ""
+        return ((path, sha256) for path, sha256 in hashes.items() if path.startswith(below))
     inside = tuple(f"{crate.folder}/" for crate in crates.reach(device.crate.folder))
     roots = {
         posixpath.join(root, name) for root in (crates.own or "", "../..") for name in ("Cargo.lock", "Cargo.toml")

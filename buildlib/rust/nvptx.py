@@ -20,6 +20,7 @@ from buildlib.rust.command import release_flags, remaps, run, rustflags, said
 from buildlib.rust.crates import Device
 from buildlib.rust.device_code import Code, Entry, Unit, Variant
 from buildlib.rust.nvptx_toolchain import BOOTSTRAP, PANICS, TARGET, Nvptx
+from buildlib.rust.oxide_toolchain import CudaOxide
 from buildlib.rust.workspace import CargoWorkspace
 from buildlib.workspace import Workspace
 
@@ -49,7 +50,7 @@ def emit(
     return (unit(device.crate.name, entries, images, spec.archs[device.component]),)
 
 
-def assemble(compiler: Nvptx, code: Code, target: Path) -> tuple[str, ...]:
+def assemble(compiler: Nvptx | CudaOxide, code: Code, target: Path) -> tuple[str, ...]:
     """The command that makes machine code; it tells what each entry uses."""
     return (
         str(compiler.root / "bin/ptxas"), "-O3", "--verbose", f"--gpu-name=sm_{code.arch}",

@@ -196,8 +196,31 @@ def test_device_code_elsewhere(folder: Path) -> None:
     assert device.crate.name == "gpu"
 
 
-def test_device_code_of_cuda_oxide_is_left_to_it(folder: Path) -> None:
-    assert _load(with_device(folder, dsl=Dsl.CUDA_OXIDE)).devices == ()
+def test_device_code_of_cuda_oxide_is_in_a_workspace_of_its_own(folder: Path) -> None:
+    files = {"device/Cargo.toml": manifest("main-device", "[workspace]\n"), "device/Cargo.lock": ""}
+    loaded = _load(with_device(folder, files, dsl=Dsl.CUDA_OXIDE))
+    (device,) = loaded.devices
+    assert (device.crate.name, device.root, device.host.name) == ("main-device", "device", "relu")
+    # The host's workspace has nothing of it.
+    assert [crate.name for crate in loaded.crates] == ["relu"]
+
+
+def test_device_code_of_cuda_oxide_in_the_kernels_workspace(folder: Path) -> None:
+    files = {
+        "Cargo.toml": manifest("relu", '[workspace]\nmembers = ["kernels"]\n'),
+        "Cargo.lock": "",
+        "kernels/Cargo.toml": manifest("relu-kernels"),
+        "kernels/src/main.rs": "fn main() {}\n",
+    }
+    kernel = with_device(folder, files, dsl=Dsl.CUDA_OXIDE, device_manifest="kernels/Cargo.toml")
+    (device,) = _load(kernel).devices
+    assert (device.crate.folder, device.root) == ("kernels", "")
+
+
+def test_device_code_of_cuda_oxide_that_nothing_pins(folder: Path) -> None:
+    message = r"^kernels/relu/device/Cargo.toml: \[workspace\]: with cuda-oxide the device crate is in a workspace of"
+    with pytest.raises(ConfigError, match=message):
+        crates.load(with_device(folder, dsl=Dsl.CUDA_OXIDE))
 
 
 @pytest.mark.parametrize(

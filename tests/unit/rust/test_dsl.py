@@ -11,6 +11,10 @@ from buildlib.variant import Version
 
 _CUTILE = Cutile(version="13.5.37", root=Path("/t"), libclang=Path("/l"), locked=(), minimum="8.0", cuda=Version(13, 0))
 _DATA = '[cutile]\nminimum = "8.0"\ncuda = "13.0"\ntoolchain = "tools"\nlibclang = "clang"\n'
+_DATA += (
+    '[cuda-oxide]\nminimum = "7.5"\nnightly = "nightly-2026-08-28"\n'
+    'toolchain = "install the nightly"\ncommand = "install the command"\nbackend = "install the backend"\n'
+)
 _DATA += '[nvptx]\nminimum = "7.0"\nrustc = "1.95"\npublished = "1.96.0"\ninstall = "install it"\n'
 
 

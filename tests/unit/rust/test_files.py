@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from buildlib.config.model import Dsl
 from buildlib.files import FileCache
 from buildlib.rust import crates, files
+from buildlib.variant import Backend
 from tests.unit.factories import write_files
 
-from .factories import in_rust, manifest
+from .factories import in_rust, manifest, with_device
 
 
 @pytest.fixture
@@ -66,3 +68,17 @@ def test_all_members_of_a_workspace_of_its_own(tmp_path: Path, cache: FileCache)
     }
     found = _find(tmp_path / "relu", cache, given, cargo_manifest="x/Cargo.toml")
     assert set(given) <= set(found.sources)
+
+
+def test_the_workspace_of_device_code_counts_for_cuda_alone(tmp_path: Path, cache: FileCache) -> None:
+    given = {
+        "device/Cargo.toml": manifest("gpu", '[workspace]\nmembers = ["math"]\n'),
+        "device/Cargo.lock": "",
+        "device/src/lib.rs": "",
+        "device/math/Cargo.toml": manifest("math"),
+        "device/math/src/lib.rs": "",
+    }
+    loaded = crates.load(with_device(tmp_path / "relu", given, dsl=Dsl.CUDA_OXIDE))
+    assert loaded is not None
+    assert set(given) < set(files.find(loaded, cache).sources)
+    assert files.find(loaded.of(Backend.CPU), cache).sources == ("Cargo.toml", "src/lib.rs")

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from buildlib import package
 from buildlib.config.model import Dsl
 from buildlib.cuda import Cuda
 from buildlib.errors import StepError
@@ -209,3 +210,12 @@ def test_a_file_that_is_not_listed_is_named(cargo: Cargo, emit: Callable[..., An
     cargo.reads = "device/tests/table.rs"
     with pytest.raises(StepError, match=r"read device/tests/table\.rs, which is taken for a file of tests; list it"):
         emit()
+
+
+def test_an_artifact_tells_of_another_rustc_than_that_of_published_builds() -> None:
+    planned = spec(tvm_ffi())
+    assert planned.toolchain is not None
+    compiler = msgspec.structs.replace(_COMPILER, instead_of="1.97.0")
+    chain = msgspec.structs.replace(planned.toolchain, dsls={Dsl.NVPTX: compiler})
+    said = list(package._narrowed(msgspec.structs.replace(planned, toolchain=chain)))
+    assert said[-1] == "rustc 1.96.0 for device code instead of 1.97.0"
