@@ -7,7 +7,7 @@ PyTorch in float64.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -142,3 +142,127 @@ def test_what_the_emitter_prints_is_what_the_bytecode_holds(silu: Built, driver:
     out.zero_()
     replayed.run(lambda symbol: silu.emitted(symbol, "9.0"))
     assert torch.equal(out, before)
+
+
+# --- flash-attn2-rs ---
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Attention:
+    """A call of fwd; `slopes` says of which shape alibi's are, `layout` how q, k and v lie in memory."""
+
+    dtype: torch.dtype = torch.float16
+    dim: int = 64
+    batch: int = 1
+    queries: int = 70
+    keys: int = 90
+    heads: int = 2
+    key_heads: int = 1
+    causal: bool = False
+    window: tuple[int, int] = (-1, -1)
+    softcap: float = 0.0
+    slopes: str = ""
+    layout: str = "rows"
+    scale: float | None = None
+
+    def __str__(self) -> str:
+        changed = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        told = [f"{name}={value}" for name, value in changed if value != getattr(_Attention, name)]
+        return "-".join(told).replace("torch.", "").replace(" ", "") or "plain"
+
+    def tensor(self, seed: int, length: int, heads: int) -> torch.Tensor:
+        """`[batch, length, heads, dim]`."""
+        generator = torch.Generator().manual_seed(seed)
+        made = torch.randn(self.batch, length, heads, self.dim, generator=generator).to(self.dtype)
+        if self.layout == "heads":
+            return made.transpose(1, 2).contiguous().transpose(1, 2)
+        if self.layout == "packed":
+            packed = torch.stack([made] * 3, dim=2)
+            return packed[:, :, 1]
+        return made
+
+    def call(self) -> Call:
+        q = self.tensor(1, self.queries, self.heads)
+        k, v = (self.tensor(seed, self.keys, self.key_heads) for seed in (2, 3))
+        slopes = None
+        if self.slopes:
+            shape = (self.batch, self.heads) if self.slopes == "batch" else (self.heads,)
+            slopes = torch.rand(shape, generator=torch.Generator().manual_seed(4)) / 8
+        return Call("fwd", (q, k, v, slopes, self.scale, self.causal, *self.window, self.softcap))
+
+    def expected(self, call: Call) -> tuple[torch.Tensor, torch.Tensor]:
+        """`out` and `lse` in float64."""
+        q, k, v = (each.double().transpose(1, 2) for each in call.arguments[:3])
+        k, v = (each.repeat_interleave(self.heads // self.key_heads, dim=1) for each in (k, v))
+        logits = q @ k.transpose(2, 3) * (self.dim**-0.5 if self.scale is None else self.scale)
+        if self.softcap:
+            logits = self.softcap * torch.tanh(logits / self.softcap)
+        distance = torch.arange(self.keys) - torch.arange(self.queries)[:, None] - (self.keys - self.queries)
+        if self.slopes:
+            logits = logits - call.arguments[3].double()[..., None, None] * distance.abs()
+        left, right = self.window
+        right = 0 if self.causal else right
+        hidden = ((distance < -left) & (left >= 0)) | ((distance > right) & (right >= 0))
+        logits = logits.masked_fill(hidden, -torch.inf)
+        lse = logits.logsumexp(dim=-1)
+        # As in the reference kernel, a query that sees no key gives 0, and an lse of infinity.
+        blind = hidden.all(dim=-1).expand_as(lse)
+        out = logits.softmax(dim=-1).masked_fill(blind[..., None], 0) @ v
+        return out.transpose(1, 2), lse.masked_fill(blind, torch.inf)
+
+
+_ATTENTION = [
+    *(_Attention(dtype=dtype, causal=causal) for dtype in (torch.float16, torch.bfloat16) for causal in (False, True)),
+    *(_Attention(dim=dim, causal=True) for dim in (8, 32, 40, 80, 96, 128, 136, 192, 256)),
+    *(_Attention(dim=dim, dtype=torch.bfloat16, softcap=8.0) for dim in (32, 128, 256)),
+    *(
+        _Attention(queries=queries, keys=keys, causal=True)
+        for queries, keys in ((1, 1), (1, 257), (129, 64), (200, 200))
+    ),
+    *(_Attention(queries=queries, keys=keys) for queries, keys in ((1, 129), (130, 1), (63, 65))),
+    *(_Attention(window=window) for window in ((20, -1), (-1, 7), (16, 16), (0, 0))),
+    _Attention(queries=150, keys=100, window=(10, -1), causal=True),
+    _Attention(queries=150, keys=300, window=(70, 5), dtype=torch.bfloat16),
+    _Attention(batch=2, heads=6, key_heads=2, causal=True),
+    _Attention(batch=2, heads=4, key_heads=4, causal=True, queries=200, keys=200),
+    *(_Attention(slopes=slopes, batch=2, causal=causal) for slopes in ("head", "batch") for causal in (False, True)),
+    _Attention(slopes="batch", softcap=3.0, window=(30, 30), dtype=torch.bfloat16, batch=2, heads=4, key_heads=2),
+    _Attention(softcap=2.0, causal=True),
+    *(_Attention(layout=layout, batch=2, heads=4, key_heads=2, causal=True) for layout in ("heads", "packed")),
+    *(_Attention(scale=scale, causal=True) for scale in (0.5, -0.25, 0.0)),
+]
+
+
+@pytest.fixture(scope="module")
+def flash(yard: Yard) -> Built:
+    return _built(yard, "flash-attn2-rs")
+
+
+@pytest.fixture(scope="module")
+def flash_replays(flash: Built, driver: Driver) -> dict[_Attention, Replay]:
+    calls = [case.call() for case in _ATTENTION]
+    return dict(zip(_ATTENTION, replay(driver, flash.library, flash.machine("9.0"), calls), strict=True))
+
+
+def _check(case: _Attention, replayed: Replay, built: Built, capability: str) -> None:
+    out, lse = replayed.run(lambda symbol: built.program(symbol, capability))
+    expected, expected_lse = case.expected(replayed.call)
+    assert out.dtype == case.dtype
+    torch.testing.assert_close(out.double(), expected, atol=2e-3, rtol=2.5e-2)
+    assert lse.dtype == torch.float32
+    torch.testing.assert_close(lse.double(), expected_lse, atol=2e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("case", _ATTENTION, ids=str)
+def test_attention(flash: Built, flash_replays: dict[_Attention, Replay], case: _Attention) -> None:
+    _check(case, flash_replays[case], flash, "9.0")
+
+
+@pytest.mark.parametrize("capability", ["8.0", "10.0", "12.0"])
+def test_attention_of_each_capability(flash: Built, driver: Driver, capability: str) -> None:
+    """Sizes of tiles differ."""
+    cases = [_Attention(dim=dim, queries=140, keys=150, causal=True) for dim in (32, 64, 128, 256)]
+    cases.append(_Attention(slopes="head", softcap=4.0, window=(30, 10), dtype=torch.bfloat16))
+    calls = [case.call() for case in cases]
+    for case, replayed in zip(cases, replay(driver, flash.library, flash.machine(capability), calls), strict=True):
+        _check(case, replayed, flash, capability)
