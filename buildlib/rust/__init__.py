@@ -16,6 +16,7 @@
 | `oxide.py` | a device crate of cuda-oxide → PTX → machine code |
 | `oxide_toolchain.py` | finds what compiles that |
 | `device_code.py` | what a device language makes: entries, and their code |
+| `cubins.py` | machine code that was assembled before |
 | `images.py` | device crates → what a host crate embeds |
 | `cargo.py` | runs cargo: build |
 | `testing.py` | runs cargo: test |

@@ -28,7 +28,7 @@ from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
-from buildlib.rust import cutile, nvptx, oxide
+from buildlib.rust import cubins, cutile, nvptx, oxide
 from buildlib.rust.crates import Crates, Device
 from buildlib.rust.device_code import Code, Unit
 from buildlib.rust.dsl import Cutile, DeviceCompiler
@@ -112,9 +112,9 @@ def assemble(spec: BuildSpec, pending: Pending, workspace: Workspace) -> None:
     assembly = _Assembly(spec, pending, workspace)
     codes = [code for unit in pending.units for code in unit.codes]
     with ThreadPoolExecutor(max_workers=workspace.jobs.total) as pool:
-        cubins = dict(zip((code.file for code in codes), _all(pool, assembly.machine_code, codes), strict=True))
-        fatbins = _all(pool, lambda unit: assembly.fatbin(unit, cubins), pending.units)
-    for cubin in set((pending.folder / "cubins").iterdir()) - set(cubins.values()):
+        assembled = dict(zip((code.file for code in codes), _all(pool, assembly.machine_code, codes), strict=True))
+        fatbins = _all(pool, lambda unit: assembly.fatbin(unit, assembled), pending.units)
+    for cubin in set((pending.folder / "cubins").iterdir()) - set(assembled.values()):
         cubin.unlink()
     blob, rows = b"", []
     for unit, fatbin in zip(pending.units, fatbins, strict=True):
@@ -164,12 +164,19 @@ class _Assembly:
 
     def machine_code(self, code: Code) -> Path:
         """The cubin of some code; there already, where code of this content was assembled before."""
-        content = hashlib.sha256(code.file.read_bytes()).hexdigest()
-        cubin = self._pending.folder / "cubins" / f"{content[:24]}.sm_{code.arch}.cubin"
-        if not cubin.is_file():
-            making = cubin.with_suffix(".making")
-            self._run(self._assembler(code, making), making.with_suffix(".log"), code.file.name)
-            making.rename(cubin)
+        made_from = f"{self._pending.compiler.identity} sm_{code.arch} ".encode() + code.file.read_bytes()
+        key = hashlib.sha256(made_from).hexdigest()[:32]
+        cubin = self._pending.folder / "cubins" / f"{key}.sm_{code.arch}.cubin"
+        if cubin.is_file():
+            return cubin
+        cache = self._workspace.settings.cache
+        if kept := cubins.take(cache, key):
+            write(cubin, kept)
+            return cubin
+        making = cubin.with_suffix(".making")
+        self._run(self._assembler(code, making), making.with_suffix(".log"), code.file.name)
+        cubins.keep(cache, key, making.read_bytes())
+        making.rename(cubin)
         return cubin
 
     def _assembler(self, code: Code, target: Path) -> tuple[str, ...]:
@@ -179,9 +186,9 @@ class _Assembly:
             case Nvptx() | CudaOxide() as compiler:
                 return nvptx.assemble(compiler, code, target)
 
-    def fatbin(self, unit: Unit, cubins: Mapping[Path, Path]) -> bytes:
+    def fatbin(self, unit: Unit, assembled: Mapping[Path, Path]) -> bytes:
         """A fatbin of all code of a unit: machine code first, then what drivers can compile."""
-        images = [f"--image3=kind=elf,sm={code.arch},file={cubins[code.file]}" for code in unit.codes]
+        images = [f"--image3=kind=elf,sm={code.arch},file={assembled[code.file]}" for code in unit.codes]
         images += [
             f"--image3=kind={unit.kind},sm={code.capability.replace('.', '')},file={code.file}"
             for code in unit.codes

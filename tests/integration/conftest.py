@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from buildlib import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECTS = ROOT / "tests" / "projects"
 
@@ -139,6 +141,12 @@ def new_yard(root: Path, cache: Path) -> Yard:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def user_cache() -> Path:
+    """The user's own cache, for kernels in tiles: the crates of cutile take minutes to compile."""
+    return environment.read().cache
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Driver:
 
 
 @pytest.fixture(scope="module")
-def yard(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Yard:
+def yard(tmp_path_factory: pytest.TempPathFactory, user_cache: Path) -> Yard:
     """A checkout for kernels of this repository."""
-    made = new_yard(tmp_path_factory.mktemp("arithmetic") / "yard", cache)
+    made = new_yard(tmp_path_factory.mktemp("arithmetic") / "yard", user_cache)
     shutil.copytree(ROOT / "kernels" / "_rust", made.root / "kernels" / "_rust")
     shutil.copy(ROOT / "Cargo.lock", made.root)
     return made

@@ -1,7 +1,4 @@
-"""Kernels in Rust for CUDA, over tile programs: compiled and assembled for real, with no GPU and no driver.
-
-They share the user's own cache: the crates of cutile take minutes to compile.
-"""
+"""Kernels in Rust for CUDA, over tile programs: compiled and assembled for real, with no GPU and no driver."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from buildlib import environment
 from tests.integration.conftest import ROOT, Yard, needs_cargo, new_yard
 
 pytestmark = needs_cargo
@@ -23,9 +19,9 @@ _SYMBOLS = ("double_f16", "double_f32")
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Yard:
+def built(tmp_path_factory: pytest.TempPathFactory, user_cache: Path) -> Yard:
     """A checkout with a tile kernel, built and checked. Tests put back what they edit."""
-    yard = new_yard(tmp_path_factory.mktemp("tile") / "yard", environment.read().cache)
+    yard = new_yard(tmp_path_factory.mktemp("tile") / "yard", user_cache)
     yard.add("rust-tile")
     shutil.copytree(ROOT / "kernels/_rust/kernelyard-tile", yard.root / "kernels/_rust/kernelyard-tile")
     shutil.copy(ROOT / "Cargo.lock", yard.root / "Cargo.lock")
