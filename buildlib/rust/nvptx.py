@@ -90,8 +90,7 @@ def agreeing(texts: Mapping[str, str], where: str) -> tuple[ptx.Entry, ...]:
 def unit(name: str, entries: tuple[ptx.Entry, ...], images: Mapping[str, Path], archs: tuple[str, ...]) -> Unit:
     """All entries in one fatbin; `images` are the files of PTX by capability."""
     variants = tuple(
-        Variant(capability=arch.rstrip("af"), exact=arch[-1] in "af", portable=f"{arch}+PTX" in archs)
-        for arch in images
+        Variant(capability=arch.rstrip("af"), exact=arch[-1] == "a", portable=f"{arch}+PTX" in archs) for arch in images
     )
     return Unit(
         name=name,

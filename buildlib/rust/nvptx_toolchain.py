@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from buildlib import capability, environment, kept, process
-from buildlib.cuda import Cuda
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
-from buildlib.lock import Locked
 from buildlib.rust import manifest
+from buildlib.rust.assembled import WithToolkit
 from buildlib.variant import Version
 
 if TYPE_CHECKING:
@@ -54,12 +53,11 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 PANICS = "kernelyard_panics"
 
 
-class Nvptx(msgspec.Struct, frozen=True, kw_only=True, tag="nvptx"):
+class Nvptx(WithToolkit, frozen=True, kw_only=True, tag="nvptx"):
     """A rustc that compiles for NVIDIA's GPUs: for those in `cpus`. `build` tells apart two of one version.
 
-    `source` is the folder of core's source; None where the target is installed. `minimum` is the oldest capability that
-    is asked of it. `instead_of` is the version that published builds are made with, where this is another. `toolkit`
-    assembles what it writes: that of the variant, None before there is one.
+    `source` is the folder of core's source; None where the target is installed. `instead_of` is the version that
+    published builds are made with, where this is another.
     """
 
     rustc: str
@@ -69,26 +67,7 @@ class Nvptx(msgspec.Struct, frozen=True, kw_only=True, tag="nvptx"):
     sysroot: Path
     source: Path | None
     cpus: tuple[str, ...]
-    minimum: str
     instead_of: str | None = None
-    toolkit: Cuda | None = None
-
-    @property
-    def locked(self) -> tuple[Locked, ...]:
-        """Nothing of it is provisioned from the Python index."""
-        return ()
-
-    @property
-    def root(self) -> Path:
-        """The root of the toolkit, which holds bin/ptxas and bin/fatbinary."""
-        assert self.toolkit is not None
-        return self.toolkit.root
-
-    @property
-    def cuda(self) -> Version:
-        """The oldest CUDA whose driver loads what it makes: one accepts all machine code of its major version."""
-        assert self.toolkit is not None
-        return Version(self.toolkit.version.major, 0)
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -97,21 +76,12 @@ class Nvptx(msgspec.Struct, frozen=True, kw_only=True, tag="nvptx"):
 
     @property
     def identity(self) -> str:
-        assembler = f" and {self.toolkit.identity}" if self.toolkit else ""
-        return f"{self._rustc_identity}{assembler}"
+        return f"{self._rustc_identity}{self.assembler}"
 
     @property
     def _rustc_identity(self) -> str:
         core = "own core" if self.source else "installed core"
         return f"rustc {self.version} {self.commit} {TARGET} ({core}, {' '.join(self.flags)})"
-
-    def beside(self, toolkit: Cuda) -> Nvptx:
-        """It with the toolkit of a variant."""
-        return msgspec.structs.replace(self, toolkit=toolkit)
-
-    def refuses(self, _cuda: Version) -> str | None:
-        """Why no variant for a version of CUDA can have its code: never, as that CUDA's own ptxas assembles it."""
-        return None
 
     def wrong(self, asked: Iterable[str]) -> str | None:
         """What is wrong with the capabilities that a component asks for, or None."""
@@ -122,10 +92,6 @@ class Nvptx(msgspec.Struct, frozen=True, kw_only=True, tag="nvptx"):
             if cpu(bare) not in self.cpus:
                 return f"rustc {self.version} makes no code for {value!r}; remove it, or install a newer rustc"
         return None
-
-    def made(self, chosen: Iterable[str]) -> tuple[str, ...]:
-        """The capabilities of the images for some chosen ones; those that it cannot compile for are left out."""
-        return capability.in_order(value for value in chosen if self.wrong([value]) is None)
 
     def folder(self, cache: Path) -> Path:
         """What is compiled once for it, in the per-user cache: another folder for each content."""

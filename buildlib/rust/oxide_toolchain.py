@@ -16,20 +16,17 @@ from pathlib import Path
 import msgspec
 
 from buildlib import capability, environment, process
-from buildlib.cuda import Cuda
 from buildlib.environment import Settings
 from buildlib.files import write
-from buildlib.lock import Locked
-from buildlib.variant import Version
+from buildlib.rust.assembled import WithToolkit
 
 _BACKEND = "librustc_codegen_cuda.so"
 
 
-class CudaOxide(msgspec.Struct, frozen=True, kw_only=True, tag="cuda-oxide"):
+class CudaOxide(WithToolkit, frozen=True, kw_only=True, tag="cuda-oxide"):
     """What compiles device code of cuda-oxide: the toolchain `nightly` in a folder, cargo-oxide, and its backend.
 
-    `build` stands for the content of the backend, which has no version. `minimum` is the oldest capability that is
-    asked of it. `toolkit` assembles what it writes: that of the variant, None before there is one.
+    `build` stands for the content of the backend, which has no version.
     """
 
     nightly: str
@@ -39,38 +36,10 @@ class CudaOxide(msgspec.Struct, frozen=True, kw_only=True, tag="cuda-oxide"):
     rustc: str
     commit: str
     build: str
-    minimum: str
-    toolkit: Cuda | None = None
-
-    @property
-    def locked(self) -> tuple[Locked, ...]:
-        """Nothing of it is provisioned from the Python index."""
-        return ()
-
-    @property
-    def root(self) -> Path:
-        """The root of the toolkit, which holds bin/ptxas and bin/fatbinary."""
-        assert self.toolkit is not None
-        return self.toolkit.root
-
-    @property
-    def cuda(self) -> Version:
-        """The oldest CUDA whose driver loads what it makes: one accepts all machine code of its major version."""
-        assert self.toolkit is not None
-        return Version(self.toolkit.version.major, 0)
 
     @property
     def identity(self) -> str:
-        assembler = f" and {self.toolkit.identity}" if self.toolkit else ""
-        return f"cuda-oxide {self.build} with rustc {self.rustc} {self.commit}{assembler}"
-
-    def beside(self, toolkit: Cuda) -> CudaOxide:
-        """It with the toolkit of a variant."""
-        return msgspec.structs.replace(self, toolkit=toolkit)
-
-    def refuses(self, _cuda: Version) -> str | None:
-        """Why no variant for a version of CUDA can have its code: never, as that CUDA's own ptxas assembles it."""
-        return None
+        return f"cuda-oxide {self.build} with rustc {self.rustc} {self.commit}{self.assembler}"
 
     def wrong(self, asked: Iterable[str]) -> str | None:
         """What is wrong with the capabilities that a component asks for, or None."""
@@ -78,10 +47,6 @@ class CudaOxide(msgspec.Struct, frozen=True, kw_only=True, tag="cuda-oxide"):
             if capability.is_older(value.removesuffix("+PTX"), self.minimum):
                 return f"cuda-oxide makes code for {self.minimum} and newer, and not for {value!r}; remove it"
         return None
-
-    def made(self, chosen: Iterable[str]) -> tuple[str, ...]:
-        """The capabilities of the images for some chosen ones; those that it cannot compile for are left out."""
-        return capability.in_order(value for value in chosen if self.wrong([value]) is None)
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
