@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from buildlib.config.model import Component, Dsl, RustCuda
 from buildlib.cuda import Cuda
 from buildlib.rust.dsl import DeviceCompiler
-from buildlib.toolchain import Host, Library, Toolchain, Torch, runtime
+from buildlib.toolchain import RUNTIME, Host, Library, Toolchain, Torch, runtime
 from buildlib.variant import Backend, Compute, TorchStableAbiVariant, TorchVariant, TvmFfiVariant, Variant, Version
 
 
@@ -20,12 +20,23 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 def toolchain(
-    variant: Variant, compute: Compute, components: Iterable[Component], host: Host, channel: str | None = None
+    variant: Variant,
+    compute: Compute,
+    components: Sequence[Component],
+    host: Host,
+    channel: str | None = None,
+    *,
+    own_sources: bool = True,
 ) -> Toolchain | Missing | str:
-    """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any."""
+    """What a variant's components are built with, or why they cannot be; `channel` is that of its Rust, if any.
+
+    `own_sources` is whether there are sources in C++ beside those of the components.
+    """
     chosen = _toolchain(variant, compute, host, channel)
     if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
         chosen = _with_dsls(chosen, compute, components, host)
+    if isinstance(chosen, Toolchain) and not own_sources and all(map(_needs_no_toolkit, components)):
+        chosen = _without_toolkit(chosen)
     if isinstance(chosen, Toolchain) and compute.backend is Backend.CUDA:
         chosen = _with_depends(chosen, components, host)
     if isinstance(chosen, Toolchain):
@@ -84,6 +95,21 @@ def _with_dsls(chosen: Toolchain, compute: Compute, components: Iterable[Compone
         dsls[dsl] = found.beside(chosen.cuda) if chosen.cuda else found
         locked += found.locked
     return msgspec.structs.replace(chosen, dsls=dsls, locked=tuple(locked))
+
+
+def _needs_no_toolkit(component: Component) -> bool:
+    # cutile has an assembler of its own, and its host crates find the driver by themselves.
+    return isinstance(component, RustCuda) and component.dsl is Dsl.CUTILE
+
+
+def _without_toolkit(chosen: Toolchain) -> Toolchain:
+    """The same where nothing is compiled with CUDA's compiler or against its headers: it need not even be there."""
+    toolkit = chosen.cuda.locked if chosen.cuda else None
+    return msgspec.structs.replace(
+        chosen,
+        libraries=tuple(library for library in chosen.libraries if library.name != RUNTIME),
+        locked=tuple(each for each in chosen.locked if each != toolkit),
+    )
 
 
 def _with_depends(chosen: Toolchain, components: Iterable[Component], host: Host) -> Toolchain | str:

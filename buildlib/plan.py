@@ -233,7 +233,10 @@ def _compiled(
         return Skipped(kernel=kernel.key, variant=variant, reason=reason)
     components = _components(kernel, row.compute)
     crates = crates.of(row.compute.backend) if crates and row.compute.backend in crates.extensions else None
-    chosen = choose.toolchain(variant, row.compute, components, host, crates.channel if crates else None)
+    framework = kernel.framework
+    own_sources = not isinstance(framework, TorchNoarch) and bool(framework.src)
+    channel = crates.channel if crates else None
+    chosen = choose.toolchain(variant, row.compute, components, host, channel, own_sources=own_sources)
     if isinstance(chosen, choose.Missing):
         return Failed(kernel=kernel.key, variant=variant, message=f"kernels/{kernel.key}: {chosen.what}")
     if isinstance(chosen, str):

@@ -38,6 +38,8 @@ from buildlib.variant import Compute, Platform, Version
 
 # In place of a policy's name, in the identity of a toolchain that links for this machine alone.
 NOT_PORTABLE = "not portable"
+# The name of CUDA's headers and runtime among the libraries, after what made them: the identity has its version.
+RUNTIME = "nvcc"
 
 
 class Compiler(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,7 +148,7 @@ def _torch_library(torch: Torch, with_cuda: bool) -> Library:  # noqa: FBT001 - 
 def runtime(toolkit: Cuda, others: tuple[str, ...] = ()) -> Library:
     """The headers and the runtime library of a CUDA toolkit, with other folders of CUDA's headers behind its own."""
     return Library(
-        name="nvcc",
+        name=RUNTIME,
         version=toolkit.nvcc,
         includes=(str(toolkit.root / "include"), str(toolkit.root / "include/cccl"), *others),
         libraries=(str(toolkit.root / "lib64/libcudart.so"),),

@@ -11,7 +11,7 @@ import pytest
 
 from buildlib import plan as planning
 from buildlib import render
-from buildlib.config.model import Kernel, Torch
+from buildlib.config.model import Dsl, Kernel, RustCuda, Torch, TvmFfi
 from buildlib.cuda import Cuda
 from buildlib.depends import Dependency
 from buildlib.editor import OF_CUDA
@@ -19,6 +19,7 @@ from buildlib.inputs import Inputs
 from buildlib.lock import Locked, Wheel
 from buildlib.matrix import Matrix, Row
 from buildlib.plan import BuildSpec
+from buildlib.rust.dsl import Cutile
 from buildlib.toolchain import Compiler, Host
 from buildlib.toolchain import Torch as HostTorch
 from buildlib.variant import Backend, Version
@@ -113,6 +114,25 @@ def test_tvm_ffi_needs_no_torch() -> None:
     made = _spec(tvm_ffi(cuda("csrc/a.cu"), backends=(Backend.CUDA,)), on=_on(torch="no torch here"))
     assert made.toolchain is not None
     assert [library.name for library in made.toolchain.libraries] == ["tvm-ffi", "nvcc"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "locked", "libraries"),
+    [((), ["tileiras"], ["tvm-ffi"]), (("csrc/a.cpp",), ["cuda-13.0", "tileiras"], ["tvm-ffi", "nvcc"])],
+)
+def test_tile_programs_need_no_cuda_of_the_variant(
+    sources: tuple[str, ...], locked: list[str], libraries: list[str]
+) -> None:
+    tools = Locked(id="tileiras", wheels=())
+    compiler = Cutile(
+        version="13.5.37", root=Path("/t"), libclang=Path("/l"), locked=(tools,), minimum="8.0", cuda=_V130
+    )
+    tiles = RustCuda(name="a", cargo_manifest="Cargo.toml")
+    made = _spec(kernel(TvmFfi(src=sources), tiles, backends=(Backend.CUDA,)), on=_on(dsls={Dsl.CUTILE: compiler}))
+    assert made.toolchain is not None
+    assert _locked(made) == locked
+    assert [library.name for library in made.toolchain.libraries] == libraries
+    assert made.archs["a"][:2] == ("8.0", "8.6")
 
 
 @pytest.mark.parametrize(
