@@ -18,6 +18,7 @@ from buildlib import process
 from buildlib.environment import child
 from buildlib.errors import StepError
 from buildlib.plan import BuildSpec
+from buildlib.rust import answers
 from buildlib.rust.command import run, rustflags, said
 from buildlib.rust.crates import Device
 from buildlib.rust.device_code import Check, Code, Entry, Unit, Variant
@@ -81,6 +82,7 @@ def emit(
         before = log.stat().st_size if log.exists() else 0
         status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
         if status == 0:
+            answers.check_reads(program.with_suffix(".d"), spec, cargo, workspace)
             # No other checkout may replace the program before it has run.
             status = _run_emitter((str(program), str(folder), *capabilities), cargo, log, workspace)
         if status != 0:

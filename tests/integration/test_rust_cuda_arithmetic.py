@@ -1,4 +1,6 @@
-"""The arithmetic of tile programs, really run: what the built host code launches, on the Tile IR of the built images.
+"""Tile programs: their arithmetic, really run, and the machine code that is made of them.
+
+What the built host code launches is run on the Tile IR of the built images.
 
 A stand-in for the driver records the launches, an interpreter runs them block by block in numpy, and the results match
 PyTorch in float64.
@@ -14,9 +16,11 @@ import pytest
 import torch
 
 from tests.integration.conftest import ROOT, Yard, needs_cargo, new_yard
+from tests.integration.cuda import sass
 from tests.integration.cuda.built import Built
 from tests.integration.cuda.driver import Driver
 from tests.integration.cuda.replay import Call, Replay, replay
+from tests.integration.cuda.sass import Sass
 
 pytestmark = needs_cargo
 
@@ -266,3 +270,34 @@ def test_attention_of_each_capability(flash: Built, driver: Driver, capability: 
     calls = [case.call() for case in cases]
     for case, replayed in zip(cases, replay(driver, flash.library, flash.machine(capability), calls), strict=True):
         _check(case, replayed, flash, capability)
+
+
+# --- machine code ---
+
+# The instructions of tensor cores that attention must consist of, by architecture.
+_TENSOR_CORES = {"80": "HMMA", "90a": "HGMMA", "100a": "UTCHMMA", "120a": "HMMA"}
+
+
+@pytest.fixture(scope="module")
+def machine_code(yard: Yard, flash: Built) -> dict[str, list[Sass]]:
+    """The entries of flash-attn2-rs, by architecture."""
+    result = yard.doit("toolchain:nvdisasm")
+    if "cannot be fetched" in result.out:
+        pytest.skip(result.out)
+    (nvdisasm,) = yard.cache.glob("toolchains/nvdisasm-*/bin/nvdisasm")
+    found: dict[str, list[Sass]] = {arch: [] for arch in _TENSOR_CORES}
+    for cubin in (flash.images / "cubins").glob("*.cubin"):
+        found[cubin.name.partition(".sm_")[2].removesuffix(".cubin")].append(sass.read(nvdisasm, cubin))
+    return found
+
+
+@pytest.mark.parametrize("arch", _TENSOR_CORES)
+def test_the_main_loop_is_on_tensor_cores_and_spills_nothing(machine_code: dict[str, list[Sass]], arch: str) -> None:
+    assert len(machine_code[arch]) == 16
+    for entry in machine_code[arch]:
+        # In the order of the code: tiles that all rows see whole, tiles that need a mask, and then paths to traps.
+        main, masked, *_ = entry.main_loops(_TENSOR_CORES[arch])
+        assert len(main) < len(masked) or arch == "100a", entry.symbol
+        spilled = sum(code.startswith(("LDL", "STL")) for code in main)
+        # 8.0 has too few registers for a head of 256, and 8.6 too little shared memory for other tiles.
+        assert spilled <= (16 if arch == "80" and "_256_" in entry.symbol else 0), entry.symbol
