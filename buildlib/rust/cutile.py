@@ -7,6 +7,7 @@ machine code of that. The crates of cutile read CUDA's headers when they are com
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import posixpath
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from buildlib.rust.command import run, rustflags, said
 from buildlib.rust.crates import Device
 from buildlib.rust.device_code import Check, Code, Entry, Unit, Variant
 from buildlib.rust.dsl import Cutile
+from buildlib.rust.toolchain import Rust
 from buildlib.rust.workspace import CargoWorkspace, emitter_name
 from buildlib.toolchain import Compiler
 from buildlib.workspace import Workspace
@@ -78,7 +80,7 @@ def emit(
     capabilities = tuple(dict.fromkeys(arch.removesuffix("+PTX").removesuffix("a") for arch in archs))
     with shared_target(spec, compiler, workspace) as (target, extra):
         argv = (rust.cargo, "build", "--locked", f"--package={name}", *target, *profile())
-        program = _target(workspace) / rust.host / PROFILE / name
+        program = target_folder(rust, workspace) / rust.host / PROFILE / name
         before = log.stat().st_size if log.exists() else 0
         status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
         if status == 0:
@@ -116,14 +118,15 @@ def shared_target(
     rust, host = spec.toolchain.rust, spec.toolchain.compiler
     # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
     extra = {**rustflags((), rust, host.path), **environment(compiler, host, workspace)}
-    target = _target(workspace)
+    target = target_folder(rust, workspace)
     target.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(target / "lock"):
         yield (f"--target={rust.host}", f"--target-dir={target}"), extra
 
 
-def _target(workspace: Workspace) -> Path:
-    return workspace.settings.cache / "emitters"
+def target_folder(rust: Rust, workspace: Workspace) -> Path:
+    """Where all checkouts compile the crates of cutile: for each rustc elsewhere, as cargo starts over for another."""
+    return workspace.settings.cache / "emitters" / hashlib.sha256(rust.rustc.encode()).hexdigest()[:12]
 
 
 def profile() -> Iterator[str]:
