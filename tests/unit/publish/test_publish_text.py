@@ -81,6 +81,9 @@ def test_a_kernel_without_a_card_gets_one(kernel: Kernel) -> None:
         ("a\n{{ x y }}", "CARD.md:2: expected token 'end of print statement', got 'y'; correct it"),
         ("{{ colour }}", "CARD.md: 'colour' is undefined; a card may use functions, "),
         ("{{ ''.__class__.__mro__ }}", "CARD.md: access to attribute '__class__' of 'str' object is unsafe"),
+        ("a\n\n{{ version + 'a' }}", "CARD.md:3: TypeError: unsupported operand type(s) for +: 'int' and 'str'"),
+        ("{{ 1 / 0 }}", "CARD.md:1: ZeroDivisionError: division by zero; correct it"),
+        ("{% include 'x' %}", "CARD.md:1: TypeError: no loader for this environment specified; correct it"),
     ],
 )
 def test_a_wrong_card_is_named(kernel: Kernel, text: str, message: str) -> None:
