@@ -27,7 +27,7 @@ from doit.task import Task
 
 from buildlib import inventory
 from buildlib.chosen import Options
-from buildlib.errors import SelectionError
+from buildlib.errors import BuildError, SelectionError
 from buildlib.rows import Row
 from buildlib.selection import narrow, select
 from buildlib.tasks import Session, condition
@@ -164,6 +164,9 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
         except KeyboardInterrupt:
             sys.stderr.write("interrupted; what was finished is kept\n")
             return _INTERRUPTED
+        except BuildError as error:
+            sys.stderr.write(f"ERROR: {error}\n")
+            return 1
         except OSError as error:
             sys.stderr.write(f"ERROR: {condition(error)}\n")
             return 1
