@@ -116,7 +116,10 @@ def test_where_to(tmp_path: Path) -> None:
     assert folder_of("hub", tmp_path) is None
     assert folder_of("file:dist/hub", tmp_path) == tmp_path / "dist" / "hub"
     assert folder_of("file:/srv/hub", tmp_path) == Path("/srv/hub")
-    for wrong in ("", "file:", "Hub", "https://huggingface.co"):
+    assert folder_of("file:~/hub", tmp_path) == Path("~/hub").expanduser()
+    for wrong in (
+        "", "file:", "Hub", "https://huggingface.co", "file:.", "file:kernels", "file:kernels/x", "file:a/../kernels/x",
+    ):  # fmt: skip
         with pytest.raises(PublishError):
             folder_of(wrong, tmp_path)
 
