@@ -20,13 +20,14 @@ from doit.cmd_base import DoitCmdBase
 from doit.cmd_clean import Clean as DoitClean
 from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
+from doit.cmdparse import CmdParseError
 from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
 from doit.task import Task
 
 from buildlib import inventory
 from buildlib.chosen import Options
-from buildlib.errors import SelectionError
+from buildlib.errors import BuildError, SelectionError
 from buildlib.rows import Row
 from buildlib.selection import narrow, select
 from buildlib.tasks import Session, condition
@@ -95,9 +96,19 @@ class OptionsAnywhere(DoitCmdBase):  # type: ignore[misc]
     def parse_execute(self, in_args: list[str]) -> int:
         """Put the options first, where doit looks for them."""
         try:
+            return int(super().parse_execute(self._options_first(in_args)))
+        except CmdParseError as error:
+            # doit goes on with all options, as the objects that they are to it.
+            said = " ".join(str(error).partition(" (parsing options:")[0].split())
+            what = said.removeprefix("Error parsing Command: ").removeprefix("Error parsing Task: ")
+            raise InvalidCommand(f"{what}; 'doit help {self.get_name()}' shows the options") from None
+
+    def _options_first(self, in_args: list[str]) -> list[str]:
+        try:
             options, names = getopt.gnu_getopt(in_args, self.cmdparser.get_short(), self.cmdparser.get_long())
         except getopt.GetoptError:
-            return int(super().parse_execute(in_args))  # For doit's own words about it.
+            # Those of a task stand behind its name, where doit finds them; it also says what is wrong with the others.
+            return in_args
         # A value may be empty, as that of an unset variable is; a flag has none.
         valued = {f"--{name.removesuffix('=')}" for name in self.cmdparser.get_long() if name.endswith("=")}
         words = [
@@ -105,7 +116,7 @@ class OptionsAnywhere(DoitCmdBase):  # type: ignore[misc]
             for name, value in options
             for word in ((f"{name}={value}",) if name in valued else (name, value) if value else (name,))
         ]
-        return int(super().parse_execute(words + names))
+        return words + names
 
 
 class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
@@ -153,6 +164,9 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
         except KeyboardInterrupt:
             sys.stderr.write("interrupted; what was finished is kept\n")
             return _INTERRUPTED
+        except BuildError as error:
+            sys.stderr.write(f"ERROR: {error}\n")
+            return 1
         except OSError as error:
             sys.stderr.write(f"ERROR: {condition(error)}\n")
             return 1
@@ -185,7 +199,7 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
         return min(1, int(run()))
 
 
-class List(DoitList):  # type: ignore[misc]
+class List(OptionsAnywhere, DoitList):  # type: ignore[misc]
     """`doit list`, with the commands that take kernels too, and with what is wrong with any kernel."""
 
     @functools.wraps(DoitList._execute)
@@ -205,7 +219,7 @@ class List(DoitList):  # type: ignore[misc]
         return 0
 
 
-class Toolchains(DoitCmdBase):  # type: ignore[misc]
+class Toolchains(OptionsAnywhere):
     """`doit toolchain`: what variants are built with. (`doit toolchain:<id>` is a task.)"""
 
     doc_purpose = "List the compilers and libraries that are provisioned, or can be, and those of this machine"
@@ -228,7 +242,7 @@ class Toolchains(DoitCmdBase):  # type: ignore[misc]
         return 0
 
 
-class Clean(DoitClean):  # type: ignore[misc]
+class Clean(OptionsAnywhere, DoitClean):  # type: ignore[misc]
     """`doit clean`, which also takes what the other commands take: a kernel, a kernel:variant or a wildcard."""
 
     doc_purpose = "Remove what was built: [KERNEL | KERNEL:VARIANT | wildcard ...]"

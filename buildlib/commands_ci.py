@@ -13,7 +13,7 @@ from buildlib import cachekeys, changes, environment, process, rows, shards, sum
 from buildlib.chosen import Options, in_shard
 from buildlib.commands import SELECTING, OptionsAnywhere, alone, reader_may_leave, session_of
 from buildlib.errors import BuildError, SelectionError
-from buildlib.files import write
+from buildlib.files import named_by_user, write
 from buildlib.rows import Row, matching
 from buildlib.tasks import Session
 
@@ -84,7 +84,8 @@ class Matrix(_Command):
         def run(session: Session) -> str:
             found = _split(_selected(session, pos_args, changed_since), shards, session)
             if output is not None:
-                write(Path(output), rows.encode(found))
+                with named_by_user(f"--output {output}"):
+                    write(Path(output), rows.encode(found))
             return _shown(found, sharded=shards is not None, outputs=outputs)
 
         return self._answer(run)
@@ -136,7 +137,8 @@ class Pack(_Command):
         def run(session: Session) -> str:
             chosen = session.chosen(Options(since=changed_since, file=rows, shard=shard))
             found = matching(pos_args, session.rows() if chosen is None else chosen)
-            packed = travel.pack(found, Path(to), session.workspace)
+            with named_by_user(f"--to {to}"):
+                packed = travel.pack(found, Path(to), session.workspace)
             return f"{to}: {len(packed)} artifacts, {Path(to).stat().st_size} bytes\n"
 
         return self._answer(run)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
 from buildlib import plan as planning
-from buildlib.commands import Run, session_of
+from buildlib.commands import OptionsAnywhere, Run, session_of
 from buildlib.errors import PublishError, SelectionError
+from buildlib.files import named_by_user
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
-from buildlib.rows import Row
+from buildlib.rows import Row as MatrixRow
 from buildlib.selection import select
 from buildlib.tasks import Session
+
+if TYPE_CHECKING:
+    from buildlib.publish import report
 
 _PUBLISH_OPTIONS = ("to", "dry-run", "create-pr", "allow-dirty", "private", "repo-prefix", "output-json")
 
@@ -36,7 +38,7 @@ class _OfArtifacts(Run):
         self._given = params
         return int(super().execute(params, args))
 
-    def _select(self, session: Session, rows: list[Row] | None) -> bool:
+    def _select(self, session: Session, rows: list[MatrixRow] | None) -> bool:
         words = [] if self.sel_default_tasks else self.sel_tasks
         chosen = _choose(session.plan, [word.removeprefix(f"{self.get_name()}:") for word in words])
         self._chosen = chosen if rows is None else _only(chosen, {row.name for row in rows})
@@ -72,12 +74,15 @@ class Publish(_OfArtifacts):
     def _work(self, session: Session, run: Callable[[], int]) -> int:
         # Imported here because only this command needs them.
         from buildlib.publish import Options, stage  # noqa: PLC0415
-        from buildlib.publish.report import FAILED, SKIPPED, Show, write_json  # noqa: PLC0415
+        from buildlib.publish.report import FAILED, SKIPPED, Show  # noqa: PLC0415
 
         names = {name.replace("-", "_"): name for name in _PUBLISH_OPTIONS}
         options = Options(**{field: self._given[name] for field, name in names.items()})
         show = Show(self.outstream)
         working: stage.Stage | None = None
+        unknown = "publishing was cut short; run it again, which finishes it"
+        # Whatever ends this run, even SIGKILL, must not leave the report of an earlier one.
+        self._report([], unknown)
         try:
             where = stage.destination(options, session.workspace.root, show, bars=self.outstream.isatty())
             working = stage.Stage(where, options, session.workspace, show)
@@ -91,13 +96,23 @@ class Publish(_OfArtifacts):
             self._check([spec for job in jobs for spec in job.specs], run)
             working.carry_out(jobs)
         except PublishError as error:
-            sys.stderr.write(f"ERROR: {error}\n")
-            return 1
+            unknown = str(error)
+            raise
         finally:
-            if options.output_json:
-                write_json(Path(options.output_json), working.rows if working else [])
+            self._report(working.rows if working else [], unknown)
         show.rows(working.rows)
         return 1 if any(row.is_failure for row in working.rows) else 0
+
+    def _report(self, known: Sequence[report.Row], unknown: str) -> None:
+        """Write the outcome where it is asked for; of the kernels that have none yet, say why."""
+        from buildlib.publish.report import FAILED, Row, write_json  # noqa: PLC0415 - as above
+
+        if path := self._given["output-json"]:
+            chosen = {planning.name(entry).partition(":")[0] for entry in self._chosen.entries}
+            left = chosen - {row.kernel for row in known}
+            rows: list[report.Row] = [*known, *(Row(kernel=each, status=FAILED, message=unknown) for each in left)]
+            with named_by_user(f"--output-json {path}"):
+                write_json(Path(path), sorted(rows, key=lambda row: row.kernel))
 
 
 class Sign(_OfArtifacts):
@@ -113,16 +128,12 @@ class Sign(_OfArtifacts):
         from buildlib.publish import sign  # noqa: PLC0415 - as above
 
         status = self._check(self._chosen.specs, run)
-        try:
-            for line in sign.sign_all(self._chosen.specs, session.workspace):
-                self.outstream.write(f"{line}\n")
-        except PublishError as error:
-            sys.stderr.write(f"ERROR: {error}\n")
-            return 1
+        for line in sign.sign_all(self._chosen.specs, session.workspace):
+            self.outstream.write(f"{line}\n")
         return status
 
 
-class Verify(DoitCmdBase):  # type: ignore[misc]
+class Verify(OptionsAnywhere):
     """`doit verify`: whether artifacts are what their metadata.json says, and who signed it."""
 
     name = "verify"

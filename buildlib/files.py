@@ -15,6 +15,8 @@ from typing import Protocol
 
 import msgspec
 
+from buildlib.errors import SelectionError
+
 # A file changed less than this before it was hashed may change again without its times moving on; such a record is
 # used in the run that made it and not stored.
 _CLOCK_TICK_NS = 100_000_000
@@ -165,6 +167,21 @@ def write(path: Path, content: bytes) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+@contextlib.contextmanager
+def named_by_user(where: str) -> Iterator[None]:
+    """While something is written to a path of the user's choice; `where` is what they know it by.
+
+    Raises:
+        SelectionError: nothing can be written there.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise SelectionError(
+            f"{where}: cannot be written ({error.strerror}); name another file, make room, or give access"
+        ) from None
 
 
 def write_if_changed(path: Path, content: bytes) -> bool:

@@ -63,12 +63,30 @@ def python(package: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def exports(tree: ast.Module) -> list[str] | None:
-    """The strings of a literal `__all__`, or None where there is none."""
+    """The strings that are spelt out in `__all__`, or None where there are none."""
+    names: list[str] | None = None
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="__all__")], value=ast.List(elts=items) | ast.Tuple(elts=items)):
-                return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
-    return None
+            case (
+                ast.Assign(targets=[ast.Name(id="__all__")], value=value)
+                | ast.AnnAssign(target=ast.Name(id="__all__"), value=ast.expr() as value)
+            ):
+                names = _strings(value)
+            case ast.AugAssign(target=ast.Name(id="__all__"), op=ast.Add(), value=value):
+                names = [*(names or ()), *(_strings(value) or ())]
+    return names
+
+
+def _strings(value: ast.expr) -> list[str] | None:
+    """The strings in a literal list, or in a sum of which a part is one; None for any other expression."""
+    match value:
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            parts = [found for found in (_strings(left), _strings(right)) if found is not None]
+            return [name for part in parts for name in part] if parts else None
+        case _:
+            return None
 
 
 def losses(old: Interface, new: Interface) -> list[str]:

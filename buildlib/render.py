@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import traceback
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
@@ -124,7 +125,7 @@ def card(source: str | None, where: str, values: Mapping[str, object]) -> str:
     does not show `variants` itself gets the table of them at its end.
 
     Raises:
-        PublishError: the text is not a template, or names something that is not in `values`.
+        PublishError: the text is not a template, names something that is not in `values`, or fails on it.
     """
     import jinja2  # noqa: PLC0415 - as in _environment
     from jinja2 import meta, sandbox  # noqa: PLC0415
@@ -135,12 +136,22 @@ def card(source: str | None, where: str, values: Mapping[str, object]) -> str:
     table = (TEMPLATES / "card" / "variants.md.j2").read_text(encoding="utf-8")
     text = (TEMPLATES / "card" / "CARD.md.j2").read_text(encoding="utf-8") if source is None else source
     try:
-        parts = [text] if "variants" in meta.find_undeclared_variables(environment.parse(text)) else [text, table]
-        return "\n\n".join(environment.from_string(part).render(values).rstrip() for part in parts) + "\n"
+        shows_variants = "variants" in meta.find_undeclared_variables(environment.parse(text))
+        shown = environment.from_string(text).render(values)
     except jinja2.TemplateSyntaxError as error:
         raise PublishError(f"{where}:{error.lineno}: {error.message}; correct it") from None
     except jinja2.TemplateError as error:
         raise PublishError(f"{where}: {error.message}; a card may use {', '.join(sorted(values))}") from None
+    except Exception as error:  # noqa: BLE001 - the author's own expressions can fail in any way
+        raise PublishError(f"{where}:{_line(error)}: {type(error).__name__}: {error}; correct it") from None
+    parts = [shown] if shows_variants else [shown, environment.from_string(table).render(values)]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _line(error: Exception) -> int:
+    """The line of the template that an error came from; Jinja makes it look like one of Python's."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == "<template>"), 1)
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -86,9 +86,12 @@ def unpack(sources: Sequence[Path], rows: Sequence[Row] | None, workspace: Works
     Raises:
         CheckError: a file is not a packed one, or an artifact is missing, altered, or not the one that was wanted.
     """
+    files = list(_files(sources))
+    if not files and rows is None:
+        raise CheckError(f"{', '.join(map(str, sources))}: no file of 'doit pack' is there; hand one over")
     with tempfile.TemporaryDirectory(dir=workspace.build, prefix=".unpacking-") as scratch:
         found: dict[str, tuple[Packed, Path]] = {}
-        for number, file in enumerate(_files(sources)):
+        for number, file in enumerate(files):
             folder = Path(scratch) / str(number)
             for each in _extracted(file, folder):
                 if each.name in found and found[each.name][0].metadata != each.metadata:

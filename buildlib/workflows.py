@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from buildlib.errors import ConfigError
-from buildlib.files import write_if_changed
+from buildlib.files import named_by_user, write_if_changed
 
 # The actions that workflows use: the commit that a release's tag names, which a moved tag cannot change.
 _ACTIONS = {
@@ -53,7 +53,12 @@ def files(root: Path) -> dict[str, str]:
 
 def write(root: Path) -> list[str]:
     """Write the workflow files; the paths of those that changed."""
-    return [path for path, text in files(root).items() if write_if_changed(root / path, text.encode("utf-8"))]
+    changed = []
+    for path, text in files(root).items():
+        with named_by_user(path):
+            if write_if_changed(root / path, text.encode("utf-8")):
+                changed.append(path)
+    return changed
 
 
 def check(root: Path) -> None:

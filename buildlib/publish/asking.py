@@ -71,6 +71,8 @@ class Asking:
                 seconds = _told_to_wait(error, waited)
                 if seconds is None:
                     raise _meaning(what, error) from None
+            except httpx2.UnsupportedProtocol:
+                raise PublishError(f"{what}: HF_ENDPOINT is no address; unset it, or begin it with https://") from None
             except httpx2.TransportError as error:
                 raise Unclear(f"the connection failed ({type(error).__name__})") from None
             except RuntimeError as error:

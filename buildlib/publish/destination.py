@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,9 +110,14 @@ def folder_of(to: str, root: Path) -> Path | None:
     """
     if to == "hub":
         return None
-    if to.startswith(_FOLDER_SCHEME) and to != _FOLDER_SCHEME:
-        return root / to.removeprefix(_FOLDER_SCHEME)
-    raise PublishError(f"--to {to}: not a destination; use 'hub', or 'file:FOLDER' such as file:dist/hub")
+    if not to.startswith(_FOLDER_SCHEME) or to == _FOLDER_SCHEME:
+        raise PublishError(f"--to {to}: not a destination; use 'hub', or 'file:FOLDER' such as file:dist/hub")
+    # No shell does that for what stands behind a colon.
+    named = os.path.expanduser(to.removeprefix(_FOLDER_SCHEME))
+    folder = Path(os.path.normpath(root / named))
+    if folder == root or (root / "kernels") in (folder, *folder.parents):
+        raise PublishError(f"--to {to}: among the sources; use a folder of its own, such as file:dist/hub")
+    return folder
 
 
 def problem_with_names(repo_id: str, branch: str) -> str | None:

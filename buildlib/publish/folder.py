@@ -8,11 +8,13 @@ of that small file: whoever reads sees the old snapshot or the new one.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 from filelock import FileLock
@@ -21,6 +23,25 @@ from buildlib.errors import PublishError
 from buildlib.files import listing, write
 from buildlib.publish.content import RemoteFile, Tree, local
 from buildlib.publish.destination import Commit, Committed, Moved, PullRequest
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _told(method: Callable[Concatenate[Folder, _P], _T]) -> Callable[Concatenate[Folder, _P], _T]:
+    """Make what the system refuses an error of publishing, which stops one kernel and is for the user."""
+
+    @functools.wraps(method)
+    def telling(self: Folder, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return method(self, *args, **kwargs)
+        except OSError as error:
+            raise PublishError(
+                f"--to {self.shown}: {error.filename or 'the folder'}: {error.strerror}; make room, give access, or "
+                "name another folder"
+            ) from None
+
+    return telling
 
 
 class Folder:
@@ -34,19 +55,26 @@ class Folder:
     def shown(self) -> str:
         return self._shown
 
+    @_told
     def heads(self, repo_id: str) -> dict[str, str] | None:
         refs = self._repository(repo_id) / "refs"
-        return _names(refs) if refs.is_dir() else None
+        if not refs.is_dir():
+            return None
+        # A branch whose snapshot somebody removed is one to begin anew.
+        return {branch: name for branch, name in _names(refs).items() if self._snapshot(repo_id, name).is_dir()}
 
+    @_told
     def tree(self, repo_id: str, commit: str, *, top: bool = False) -> Tree:
         snapshot = self._snapshot(repo_id, commit)
         paths = [path for path in listing(snapshot, hidden=True) if not top or "/" not in path]
         files = {path: local(snapshot / path) for path in paths}
         return {path: RemoteFile(size=file.size, sha256=file.sha256) for path, file in files.items()}
 
+    @_told
     def read(self, repo_id: str, commit: str, path: str) -> bytes:
         return (self._snapshot(repo_id, commit) / path).read_bytes()
 
+    @_told
     def create(self, repo_id: str, *, private: bool) -> None:
         if private:
             raise PublishError(f"{self._shown}: --private is for the Hub; leave it away for a folder")
@@ -55,6 +83,7 @@ class Folder:
     def begin(self, repo_id: str, branch: str, heads: Mapping[str, str]) -> None:
         """A branch of a folder begins with its first commit."""
 
+    @_told
     def commit(self, commit: Commit) -> Committed:
         if commit.pull_request:
             raise PublishError(f"{self._shown}: a folder takes no pull requests; leave --create-pr away")

@@ -42,6 +42,9 @@ def job(kernel: Kernel, specs: Sequence[BuildSpec], repo_prefix: str) -> Job:
     repo_id, branch = target
     repo_id = staged(repo_id, repo_prefix) if repo_prefix else repo_id
     if (problem := problem_with_names(repo_id, branch)) is not None:
+        # What build.toml says is wrong by itself, or the option has made it so.
+        if repo_prefix and problem_with_names(*target) is None:
+            raise PublishError(f"--repo-prefix {repo_prefix}: makes it {repo_id!r}; use 'owner', or 'owner/start-'")
         raise PublishError(f"{where}: {problem}")
     return Job(kernel=kernel, specs=tuple(specs), repo_id=repo_id, branch=branch)
 

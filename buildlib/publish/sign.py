@@ -6,6 +6,7 @@ vouches for, which in CI is the job's own; verifying needs no network.
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -95,13 +96,15 @@ def verify_all(
 
     Signatures must be of `identity`, vouched for by `issuer`; with no identity, whoever signed is named.
     """
-    inside = (path.parent for folder in folders for path in sorted(folder.rglob(METADATA)))
+    inside = {folder: [path.parent for path in sorted(folder.rglob(METADATA))] for folder in folders}
     policy = Identity(identity=identity, issuer=issuer) if identity else UnsafeNoOp()
     # It would say on every use that it works offline, as it was told to.
     logging.getLogger("sigstore").setLevel(logging.ERROR)
-    return [
-        _verdict(folder, workspace.shown(folder), workspace.cache, policy, identity) for folder in [*built, *inside]
-    ]
+    # That nothing was found wrong with nothing would be taken for good news.
+    empty = (Verdict(line=f"BAD        {each}: holds no artifact", good=False) for each in folders if not inside[each])
+    artifacts = (*built, *itertools.chain.from_iterable(inside.values()))
+    found = (_verdict(each, workspace.shown(each), workspace.cache, policy, identity) for each in artifacts)
+    return [*found, *empty]
 
 
 def _verdict(folder: Path, shown: str, cache: FileCache, policy: VerificationPolicy, identity: str) -> Verdict:
@@ -115,7 +118,7 @@ def _verdict(folder: Path, shown: str, cache: FileCache, policy: VerificationPol
         return Verdict(line=f"{'good' if good else 'BAD':<10} {shown}: whole; not signed", good=good)
     try:
         who = _verify((folder / SIGNATURE).read_bytes(), (folder / METADATA).read_bytes(), policy)
-    except (InvalidBundle, SigstoreError) as error:
+    except (OSError, InvalidBundle, SigstoreError) as error:
         return Verdict(line=f"BAD        {shown}: the signature is not valid ({_one_line(error)})", good=False)
     return Verdict(line=f"good       {shown}: whole; signed by {who}", good=True)
 
@@ -129,8 +132,9 @@ def _verify(bundle: bytes, content: bytes, policy: VerificationPolicy) -> str:
     """
     try:
         parsed = Bundle.from_json(bundle)
-    except ValueError as error:
-        raise InvalidBundle(str(error)) from None
+    except (ValueError, InvalidBundle):
+        # What the library says is about its own classes.
+        raise InvalidBundle(f"{SIGNATURE} is not a bundle of sigstore") from None
     Verifier.production(offline=True).verify_artifact(content, parsed, policy)
     return ", ".join(_names(parsed))
 

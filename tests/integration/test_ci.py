@@ -341,6 +341,9 @@ def test_options_that_do_not_fit_are_refused(work: Clone) -> None:
     assert "--shard: which rows?" in work.doit("build", "--shard", "1").err
     assert "--shards 0: there is nothing to split for" in work.doit("matrix", "--shards", "0").err
     work.doit("matrix", "--output", "build/plan.json")
+    for words in (("matrix", "--output", "build"), ("matrix", "-o", "README.md/x")):
+        nowhere = work.doit(*words)
+        assert (nowhere.status, "Traceback" in nowhere.err) == (3, False), nowhere.err
     both = work.doit("build", "--rows", "build/plan.json", "--changed-since", "HEAD")
     assert "both select rows; give one of the two" in both.err
     _edit_kernel(work)

@@ -63,6 +63,21 @@ def test_a_reader_that_leaves_early_is_no_error(yard: Yard, command: str) -> Non
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("command", ["run", "list", "clean", "matrix", "ci", "publish", "verify", "toolchain"])
+def test_an_unknown_option_is_one_line(yard: Yard, command: str) -> None:
+    refused = yard.doit(command, "--bogus")
+    assert (refused.status, refused.out) == (3, "")
+    assert refused.err == f"ERROR: option --bogus not recognized; 'doit help {command}' shows the options\n"
+
+
+def test_options_may_stand_behind_names(yard: Yard) -> None:
+    yard.add("answer")
+    listed = yard.doit("list", "build", "--all")
+    assert (listed.status, "build:answer:tvm-ffi01-cpu-x86_64-linux" in listed.out) == (0, True)
+    verified = yard.doit("verify", "answer", "--identity", "somebody")
+    assert (verified.status, verified.out.count("no metadata.json that can be read")) == (1, 1)
+
+
 def test_migrating_rebuilds_nothing(yard: Yard) -> None:
     folder = yard.add("answer")
     before = (folder / "build.toml").read_text()

@@ -103,6 +103,14 @@ def test_a_folder_stands_for_the_packed_files_in_it(packed: Path, other: Workspa
     assert len(travel.unpack([packed.parent], [_row("relu"), _row("gelu")], other)) == 2
 
 
+def test_a_folder_without_packed_files_is_no_success(other: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckError, match="empty: no file of 'doit pack' is there; hand one over"):
+        travel.unpack([tmp_path / "empty"], None, other)
+    # A plan without rows wants nothing.
+    assert travel.unpack([tmp_path / "empty"], [], other) == []
+
+
 def test_only_what_is_wanted_is_unpacked(packed: Path, other: Workspace) -> None:
     travel.unpack([packed], [_row("relu"), _row("gone", status=Status.DELETED)], other)
     assert {path.name for path in (other.build / "kernels").iterdir()} == {"relu"}

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from buildlib import environment, workflows
-from buildlib.errors import ConfigError
+from buildlib.errors import ConfigError, SelectionError
 
 _ROOT = Path(__file__).parents[2]
 _FILES = workflows.files(_ROOT)
@@ -33,6 +33,12 @@ def _steps() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def test_the_files_of_this_repository_are_current() -> None:
     workflows.check(_ROOT)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".gitlab-ci.yml").mkdir()
+    with pytest.raises(SelectionError, match=r"^\.gitlab-ci\.yml: cannot be written \(Is a directory\); name another"):
+        workflows.write(tmp_path)
 
 
 def test_a_stale_or_missing_file_is_named(tmp_path: Path) -> None:

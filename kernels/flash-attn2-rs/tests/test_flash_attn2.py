@@ -360,6 +360,12 @@ def test_wrong_device(kernel, name):
 
 
 @pytest.mark.parametrize("name", ["q", "k", "v"])
+def test_sparse(kernel, name):
+    with pytest.raises(ValueError, match=f"{name} is torch.sparse_coo; must be strided"):
+        kernel.fwd(**{**good(), name: good()[name].to_sparse()})
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v"])
 def test_no_tensor(kernel, name):
     with pytest.raises(TypeError, match=f"{name} must be a torch.Tensor"):
         kernel.fwd(**{**good(), name: [1.0]})

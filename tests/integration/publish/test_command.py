@@ -90,7 +90,10 @@ def test_a_token_without_rights_is_told_of_before_anything_is_built(yard: Yard, 
     assert (done.status, done.ran()) == (1, [])
     assert f"refused              answer: {REPO}: the token may only read" in done.out
     assert (report(yard)["status"], report(yard)["kernels"][0]["status"]) == ("failed", "refused")
-    none = yard.doit("publish", "--to", "hub", **(logged_in(hub, "") | {"HF_HOME": str(yard.cache)}))
+    words = ("publish", "--to", "hub", "--output-json", "out.json")
+    none = yard.doit(*words, **(logged_in(hub, "") | {"HF_HOME": str(yard.cache)}))
+    (row,) = report(yard)["kernels"]
+    assert (row["kernel"], row["status"], "no token to publish with" in row["message"]) == ("answer", "failed", True)
     assert (none.status, none.ran()) == (1, [])
     assert "there is no token to publish with; run 'hf auth login', or set HF_TOKEN" in none.err
     assert "Traceback" not in done.err + none.err
@@ -114,6 +117,7 @@ def test_words_that_select_nothing_and_options_that_are_none(built: Yard) -> Non
         (("publish:anwser",), "did you mean answer"),
         (("publish", "--to", "ftp:x"), "--to ftp:x: not a destination"),
         (("publish", "--too", "x"), "--too"),
+        (("publish", "--output-json", "kernels"), "--output-json kernels: cannot be written (Is a directory)"),
     ):
         done = built.doit(*words)
         assert done.status != 0
@@ -143,6 +147,11 @@ def test_the_run_after_a_stopped_one_finishes_cleanly(
     out, err = run.communicate(timeout=60)
     assert run.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number], out + err
     assert "Traceback" not in out + err
+    told = report(built)
+    assert (told["status"], told["kernels"][0]["message"]) == (
+        "failed",
+        "publishing was cut short; run it again, which finishes it",
+    )
     after = built.doit("publish", "answer", "--to", "hub", **logged_in(hub))
     assert after.status == 0, after.out + after.err
     assert [commit.title for commit in hub.log(REPO, "v1")] == ["Publish answer to v1", "initial commit"]

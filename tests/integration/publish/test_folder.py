@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,18 @@ def test_what_only_the_hub_can_do(built: Yard, publish: Publish, option: str) ->
 def test_no_destination(built: Yard, publish: Publish, to: str) -> None:
     with pytest.raises(PublishError, match=r"not a destination; use 'hub', or 'file:FOLDER'"):
         publish(built, to=to)
+
+
+def test_a_snapshot_that_somebody_removed_is_made_again(built: Yard, publish: Publish) -> None:
+    publish(built, to=TO)
+    shutil.rmtree(snapshot(built))
+    assert publish(built, to=TO).row.status == "uploaded"
+    assert (snapshot(built) / "build" / VARIANT / "metadata.json").is_file()
+
+
+def test_where_there_can_be_no_folder_is_said(built: Yard, publish: Publish) -> None:
+    (built.root / "build" / "file").write_text("")
+    row = publish(built, to="file:build/file").row
+    assert row.status == "refused"
+    assert f"--to file:build/file: {built.root}/build/file/" in str(row.message)
+    assert str(row.message).endswith(": Not a directory; make room, give access, or name another folder")

@@ -254,6 +254,9 @@ def test_a_staging_organisation_and_a_private_repository(built: Yard, hub: Hub, 
     assert publish(built, repo_prefix="staging/try-").row.repo_id == "staging/try-answer"
     hub.requests.clear()
     assert publish(built, repo_prefix="staging").row.status == "no_changes"
+    assert publish(built, repo_prefix="a/b/").row.message == (
+        "--repo-prefix a/b/: makes it 'a/b/answer'; use 'owner', or 'owner/start-'"
+    )
 
 
 def test_500_files_are_one_commit(built: Yard, hub: Hub, publish: Publish) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from sigstore.oidc import IdentityError
 
@@ -50,3 +52,22 @@ def test_a_ci_system_that_gives_no_identity_is_quoted(built: Yard, monkeypatch: 
     assert signed(built, monkeypatch) == [
         f"skipped    answer:{VARIANT}: the CI system gives out no identity (missing permission id-token)"
     ]
+
+
+def test_a_file_that_is_no_signature_is_told_from_a_good_artifact(built: Yard) -> None:
+    signature = built.artifact("answer") / "metadata.json.sigstore"
+    for content in ("", "{}", "[]", '{"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json"}'):
+        signature.write_text(content)
+        verified = built.doit("verify", "answer")
+        assert verified.status == 1
+        assert "the signature is not valid (metadata.json.sigstore is not a bundle of sigstore)" in verified.out
+    signature.unlink()
+    signature.mkdir()
+    assert "the signature is not valid ([Errno 21]" in built.doit("verify", "answer").out
+
+
+def test_a_folder_without_artifacts_is_not_called_good(built: Yard, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    verified = built.doit("verify", str(tmp_path / "empty"), "answer")
+    assert verified.status == 1
+    assert verified.out.splitlines()[1] == f"BAD        {tmp_path}/empty: holds no artifact"

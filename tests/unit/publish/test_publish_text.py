@@ -81,6 +81,9 @@ def test_a_kernel_without_a_card_gets_one(kernel: Kernel) -> None:
         ("a\n{{ x y }}", "CARD.md:2: expected token 'end of print statement', got 'y'; correct it"),
         ("{{ colour }}", "CARD.md: 'colour' is undefined; a card may use functions, "),
         ("{{ ''.__class__.__mro__ }}", "CARD.md: access to attribute '__class__' of 'str' object is unsafe"),
+        ("a\n\n{{ version + 'a' }}", "CARD.md:3: TypeError: unsupported operand type(s) for +: 'int' and 'str'"),
+        ("{{ 1 / 0 }}", "CARD.md:1: ZeroDivisionError: division by zero; correct it"),
+        ("{% include 'x' %}", "CARD.md:1: TypeError: no loader for this environment specified; correct it"),
     ],
 )
 def test_a_wrong_card_is_named(kernel: Kernel, text: str, message: str) -> None:
@@ -113,7 +116,10 @@ def test_where_to(tmp_path: Path) -> None:
     assert folder_of("hub", tmp_path) is None
     assert folder_of("file:dist/hub", tmp_path) == tmp_path / "dist" / "hub"
     assert folder_of("file:/srv/hub", tmp_path) == Path("/srv/hub")
-    for wrong in ("", "file:", "Hub", "https://huggingface.co"):
+    assert folder_of("file:~/hub", tmp_path) == Path("~/hub").expanduser()
+    for wrong in (
+        "", "file:", "Hub", "https://huggingface.co", "file:.", "file:kernels", "file:kernels/x", "file:a/../kernels/x",
+    ):  # fmt: skip
         with pytest.raises(PublishError):
             folder_of(wrong, tmp_path)
 

@@ -69,6 +69,8 @@ def fwd(  # noqa: PLR0913, PLR0917 - the reference kernel's arguments
         if tensor.device.type != _DEVICE:
             place = "the CPU" if _DEVICE == "cpu" else "a CUDA device; this build is for the CUDA backend"
             raise ValueError(f"fwd: {name} is on {tensor.device}; must be on {place}")
+        if tensor.layout != torch.strided:
+            raise ValueError(f"fwd: {name} is {tensor.layout}; must be strided")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise RuntimeError(f"fwd: {name} requires grad, but there is no backward; use torch.no_grad()")
     arguments = (
