@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from doit.cmd_base import DoitCmdBase
 from doit.exceptions import InvalidCommand
 
 from buildlib import plan as planning
 from buildlib.commands import Run, session_of
+from buildlib.commands_base import Command
 from buildlib.errors import PublishError, SelectionError
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
 from buildlib.rows import Row
@@ -122,7 +122,7 @@ class Sign(_OfArtifacts):
         return status
 
 
-class Verify(DoitCmdBase):  # type: ignore[misc]
+class Verify(Command):
     """`doit verify`: whether artifacts are what their metadata.json says, and who signed it."""
 
     name = "verify"

@@ -154,17 +154,22 @@ class FileCache:
 
 def write(path: Path, content: bytes) -> None:
     """Replace a file as one step: a reader, or a run after a crash, sees the old content or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes files that only their owner may read.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            # mkstemp makes files that only their owner may read.
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        # It is about this file, and not about the temporary one, or none.
+        error.filename, error.filename2 = str(path), None
         raise
 
 

@@ -63,6 +63,29 @@ def test_a_reader_that_leaves_early_is_no_error(yard: Yard, command: str) -> Non
     assert done.stderr == ""
 
 
+def test_info_says_why_a_task_would_run(yard: Yard) -> None:
+    folder = yard.add("answer")
+    task = "build:answer:tvm-ffi01-cpu-x86_64-linux"
+    artifact = "build/kernels/answer/build/tvm-ffi01-cpu-x86_64-linux"
+    assert f" * There is no artifact in {artifact}." in yard.doit("info", task).out
+    yard.doit("build")
+    assert "up-to-date" in yard.doit("info", task).out
+    (yard.root / artifact / "data.json").unlink()
+    assert " * The artifact is not whole: data.json: missing." in yard.doit("info", task).out
+    (folder / "value" / "near.h").write_text("#define NEAR 9\n")
+    assert " * The sources, build.toml, the builder or the toolchain are not those" in yard.doit("info", task).out
+    assert " * It was not checked as it is now" in yard.doit("info", task.replace("build:", "check:", 1)).out
+
+
+def test_clean_says_what_it_removed(yard: Yard) -> None:
+    yard.add("answer")
+    yard.doit("build")
+    name = "answer:tvm-ffi01-cpu-x86_64-linux"
+    assert yard.doit("clean", "--dry-run", "answer").out == f"would remove {name}\n"
+    assert yard.doit("clean", "answer").out == f"removed {name}\n"
+    assert yard.doit("clean").out == "nothing to remove\n"
+
+
 def test_migrating_rebuilds_nothing(yard: Yard) -> None:
     folder = yard.add("answer")
     before = (folder / "build.toml").read_text()

@@ -293,8 +293,10 @@ def test_a_write_that_fails_leaves_all_as_it_was(
         file.write_bytes(existing)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(os, step, fault)
-    with pytest.raises((OSError, KeyboardInterrupt)):
+    with pytest.raises((OSError, KeyboardInterrupt)) as caught:
         write(file, b"new")
+    if isinstance(caught.value, OSError):
+        assert caught.value.filename == str(file)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
