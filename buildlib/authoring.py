@@ -10,15 +10,18 @@ from buildlib.files import write, write_if_changed
 
 
 def rewrite(path: Path, to: int) -> str:
-    """Rewrite a build.toml in edition `to`; comments, order and formatting stay."""
+    """Rewrite a build.toml in edition `to`; comments, order and formatting stay.
+
+    Raises:
+        ConfigError: the file cannot be read, or not be written in that edition.
+    """
+    from buildlib.config import text  # noqa: PLC0415 - as below
     from buildlib.config.migrate import migrate  # noqa: PLC0415 - tomlkit takes longer to import than doit to list
 
     if to not in {5, NEWEST_EDITION}:
         raise ConfigError(f"--to {to}: there is no such edition to write; use 5 or {NEWEST_EDITION}")
-    try:
-        content = path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: not UTF-8; save it as UTF-8") from None
+    text.read(path)  # For what it says of a file that cannot be read; it drops a byte order mark.
+    content = path.read_bytes().decode("utf-8")
     migrated = migrate(content, path, 5 if to == 5 else NEWEST_EDITION)  # noqa: PLR2004
     if migrated == content:
         return f"edition {to} already"

@@ -57,14 +57,22 @@ class _Configured(msgspec.Struct, frozen=True, kw_only=True):
 
 def up_to_date(spec: BuildSpec, workspace: Workspace) -> bool:
     """Whether the artifact is there, whole, and made from what the sources and the toolchain are now."""
+    return stale(spec, workspace) is None
+
+
+def stale(spec: BuildSpec, workspace: Workspace) -> str | None:
+    """Why the artifact is to be made, or made again, as a sentence; None where it is up to date."""
     folder = workspace.artifact(spec)
     metadata = package.read(folder)
-    return (
-        metadata is not None
-        and metadata.kernelyard.digest == workspace.digest(spec)
-        and not package.damage(folder, metadata, workspace.cache)
-        and not _dirt_is_gone(spec, workspace, metadata)
-    )
+    if metadata is None:
+        return f"There is no artifact in {workspace.shown(folder)}."
+    if metadata.kernelyard.digest != workspace.digest(spec):
+        return "The sources, build.toml, the builder or the toolchain are not those that the artifact was made from."
+    if damage := package.damage(folder, metadata, workspace.cache):
+        return f"The artifact is not whole: {damage[0]}."
+    if _dirt_is_gone(spec, workspace, metadata):
+        return "The artifact was made before its sources were committed."
+    return None
 
 
 def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
@@ -115,6 +123,17 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
         work=work,
         target=workspace.artifact(spec),
     )
+
+
+def remove(spec: BuildSpec, workspace: Workspace, *, dryrun: bool) -> bool:
+    """Remove all that was made of a spec; whether there was anything."""
+    logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
+    layouts = [] if spec.crates is None else workspace.cargo(spec).layouts(spec.crates)
+    made = [path for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts) if path.exists()]
+    for path in made:
+        if not dryrun:
+            shutil.rmtree(path)
+    return bool(made)
 
 
 def _interface(

@@ -1,32 +1,32 @@
-"""The commands of doit: run, list and clean as this repository needs them. See tasks.py for the tasks."""
+"""The commands of doit: run, list, info and clean as this repository needs them. See tasks.py for the tasks."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import functools
-import getopt
 import itertools
 import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from doit import get_var
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_clean import Clean as DoitClean
+from doit.cmd_info import Info as DoitInfo
 from doit.cmd_list import List as DoitList
 from doit.cmd_run import Run as DoitRun
-from doit.cmdparse import CmdParseError
 from doit.doit_cmd import set_var
 from doit.exceptions import InvalidCommand, InvalidDodoFile
 from doit.task import Task
 
-from buildlib import inventory
+from buildlib import build, inventory
 from buildlib.chosen import Options
+from buildlib.commands_base import Command, of_the_database
 from buildlib.errors import BuildError, SelectionError
 from buildlib.rows import Row
 from buildlib.selection import narrow, select
@@ -90,36 +90,7 @@ _SHARD = {
 SELECTING = (_SINCE, _ROWS, _SHARD)
 
 
-class OptionsAnywhere(DoitCmdBase):  # type: ignore[misc]
-    """A command whose options may stand after names too: `doit build -n 4`."""
-
-    def parse_execute(self, in_args: list[str]) -> int:
-        """Put the options first, where doit looks for them."""
-        try:
-            return int(super().parse_execute(self._options_first(in_args)))
-        except CmdParseError as error:
-            # doit goes on with all options, as the objects that they are to it.
-            said = " ".join(str(error).partition(" (parsing options:")[0].split())
-            what = said.removeprefix("Error parsing Command: ").removeprefix("Error parsing Task: ")
-            raise InvalidCommand(f"{what}; 'doit help {self.get_name()}' shows the options") from None
-
-    def _options_first(self, in_args: list[str]) -> list[str]:
-        try:
-            options, names = getopt.gnu_getopt(in_args, self.cmdparser.get_short(), self.cmdparser.get_long())
-        except getopt.GetoptError:
-            # Those of a task stand behind its name, where doit finds them; it also says what is wrong with the others.
-            return in_args
-        # A value may be empty, as that of an unset variable is; a flag has none.
-        valued = {f"--{name.removesuffix('=')}" for name in self.cmdparser.get_long() if name.endswith("=")}
-        words = [
-            word
-            for name, value in options
-            for word in ((f"{name}={value}",) if name in valued else (name, value) if value else (name,))
-        ]
-        return words + names
-
-
-class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
+class Run(Command, DoitRun):  # type: ignore[misc]
     """`doit run`, with errors for empty selections, one run at a time, and an orderly end on signals."""
 
     cmd_options = (*DoitRun.cmd_options, _NO_PORTABLE, _CUDA_CAPABILITIES, _BUILT, *SELECTING)
@@ -137,6 +108,8 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
 
     def execute(self, params: dict[str, Any], args: list[str]) -> int:
         """Tell dodo.py, which is about to be loaded, what it must plan for."""
+        if params["num_process"] < 0:
+            raise InvalidCommand(f"-n {params['num_process']}: not a number of jobs; use 1 or more")
         set_var("portable", "no" if params["no_portable"] else get_var("portable", "yes"))
         set_var("cuda_capabilities", str(params["cuda_capabilities"]) or get_var("cuda_capabilities", ""))
         set_var("built", "yes" if params["built"] else "no")
@@ -171,7 +144,7 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
             sys.stderr.write(f"ERROR: {condition(error)}\n")
             return 1
         except sqlite3.OperationalError as error:
-            sys.stderr.write(f"ERROR: build/doit.sqlite3: {error}; make room or give access, and run again\n")
+            sys.stderr.write(f"ERROR: {of_the_database(error)}\n")
             return 1
         finally:
             workspace.close()
@@ -199,12 +172,15 @@ class Run(OptionsAnywhere, DoitRun):  # type: ignore[misc]
         return min(1, int(run()))
 
 
-class List(OptionsAnywhere, DoitList):  # type: ignore[misc]
+class List(Command, DoitList):  # type: ignore[misc]
     """`doit list`, with the commands that take kernels too, and with what is wrong with any kernel."""
 
     @functools.wraps(DoitList._execute)
     def _execute(self, *args: object, **kwargs: object) -> int:
-        if not kwargs["subtasks"] and not kwargs["pos_args"]:
+        if words := kwargs["pos_args"]:
+            assert isinstance(words, list)
+            kwargs["pos_args"] = _names(words, [task.name for task in self.task_list])
+        elif not kwargs["subtasks"]:
             self.task_list: list[Task] = [task for task in self.task_list if ":" not in task.name]
         with reader_may_leave():
             super()._execute(*args, **kwargs)
@@ -219,7 +195,24 @@ class List(OptionsAnywhere, DoitList):  # type: ignore[misc]
         return 0
 
 
-class Toolchains(OptionsAnywhere):
+class Info(Command, DoitInfo):  # type: ignore[misc]
+    """`doit info`, with the reason why a task would run in words."""
+
+    @functools.wraps(DoitInfo._execute)
+    def _execute(self, pos_args: list[str], **kwargs: object) -> int:
+        names = _names(pos_args, [task.name for task in self.task_list])
+        if len(names) != 1:
+            raise InvalidCommand(f"doit info: {len(names)} tasks; name one, 'doit list --all' shows all names")
+        return int(super()._execute(names, **kwargs))
+
+    @staticmethod
+    def get_reasons(reasons: dict[str, Any]) -> str:
+        """Why a task is not up to date. doit itself would show the whole build spec."""
+        why = [f" * {_why(function, *arguments)}" for function, arguments, _ in reasons["uptodate_false"]]
+        return "\n".join(why or [" * It runs whenever it is asked for."])
+
+
+class Toolchains(Command):
     """`doit toolchain`: what variants are built with. (`doit toolchain:<id>` is a task.)"""
 
     doc_purpose = "List the compilers and libraries that are provisioned, or can be, and those of this machine"
@@ -242,7 +235,7 @@ class Toolchains(OptionsAnywhere):
         return 0
 
 
-class Clean(OptionsAnywhere, DoitClean):  # type: ignore[misc]
+class Clean(Command, DoitClean):  # type: ignore[misc]
     """`doit clean`, which also takes what the other commands take: a kernel, a kernel:variant or a wildcard."""
 
     doc_purpose = "Remove what was built: [KERNEL | KERNEL:VARIANT | wildcard ...]"
@@ -261,6 +254,40 @@ class Clean(OptionsAnywhere, DoitClean):  # type: ignore[misc]
             kwargs["cleandep"] = True
         with alone(session_of(self).workspace.build / "lock"):
             return int(super()._execute(*args, **kwargs) or 0)
+
+    def clean_tasks(self, tasks: Iterable[Task], dryrun: bool, cleanforget: bool) -> None:  # noqa: FBT001 - doit's
+        """Remove what tasks made, each once. doit itself would name the function that does it, and not what is gone."""
+        session = session_of(self)
+        specs = {f"build:{spec.name}": spec for spec in session.plan.specs}
+        removed = False
+        for name in dict.fromkeys(task.name for task in tasks):
+            if name in specs and build.remove(specs[name], session.workspace, dryrun=dryrun):
+                removed = True
+                self.outstream.write(f"{'would remove' if dryrun else 'removed'} {specs[name].name}\n")
+            if cleanforget and not dryrun:
+                self.dep_manager.remove(name)
+        if not removed:
+            self.outstream.write("nothing to remove\n")
+        self.dep_manager.close()
+
+
+def _why(function: Callable[..., bool], *arguments: Any) -> str:  # noqa: ANN401 - what doit was given
+    """Why one of the functions that tell doit whether a task is up to date says that it is not."""
+    if function is build.up_to_date:
+        return build.stale(*arguments) or "It is up to date by now."
+    return "It was not checked as it is now, or did not pass."
+
+
+def _names(words: Iterable[str], names: Collection[str]) -> list[str]:
+    """The names of tasks that words select.
+
+    Raises:
+        InvalidCommand: a word selects nothing.
+    """
+    try:
+        return select(words, names)
+    except SelectionError as error:
+        raise InvalidCommand(str(error)) from None
 
 
 @contextlib.contextmanager

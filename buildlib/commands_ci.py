@@ -11,7 +11,8 @@ from doit.exceptions import InvalidCommand
 
 from buildlib import cachekeys, changes, environment, process, rows, shards, summary, travel, workflows
 from buildlib.chosen import Options, in_shard
-from buildlib.commands import SELECTING, OptionsAnywhere, alone, reader_may_leave, session_of
+from buildlib.commands import SELECTING, alone, reader_may_leave, session_of
+from buildlib.commands_base import Command
 from buildlib.errors import BuildError, SelectionError
 from buildlib.files import named_by_user, write
 from buildlib.rows import Row, matching
@@ -27,7 +28,7 @@ _OUTPUTS = {
 _USAGE = "[KERNEL | KERNEL:VARIANT | wildcard ...]"
 
 
-class _Command(OptionsAnywhere):
+class _Command(Command):
     """A command with words and options, whose errors are for the user, and which prints what `_run` returns."""
 
     def _answer(self, run: Callable[[Session], str]) -> int:

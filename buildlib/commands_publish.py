@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from doit.exceptions import InvalidCommand
 
 from buildlib import plan as planning
-from buildlib.commands import OptionsAnywhere, Run, session_of
+from buildlib.commands import Run, session_of
+from buildlib.commands_base import Command
 from buildlib.errors import PublishError, SelectionError
 from buildlib.files import named_by_user
 from buildlib.plan import BuildSpec, Failed, Plan, Skipped
@@ -133,7 +134,7 @@ class Sign(_OfArtifacts):
         return status
 
 
-class Verify(OptionsAnywhere):
+class Verify(Command):
     """`doit verify`: whether artifacts are what their metadata.json says, and who signed it."""
 
     name = "verify"

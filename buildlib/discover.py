@@ -24,4 +24,6 @@ def discover(root: Path) -> tuple[Path, ...]:
 
 
 def _holds_files(folder: Path) -> bool:
-    return (folder / "build.toml").exists() or bool(listing(folder))
+    # A folder that nobody may look into is returned, too: loading it says so.
+    readable = os.access(folder, os.R_OK | os.X_OK)
+    return not readable or os.path.lexists(folder / "build.toml") or bool(listing(folder))

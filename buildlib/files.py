@@ -95,12 +95,13 @@ class FileCache:
             self._known = msgspec.msgpack.decode(store.read_bytes(), type=dict[str, tuple[_Signature, FileInfo]])
 
     def get(self, path: str) -> FileInfo | None:
-        """The information about a file, or None where there is no such file."""
+        """The information about a file, or None where there is no such file, or none that can be read."""
         if path in self._seen:
             return self._seen[path]
         try:
             info = self._look(path)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        except OSError:
+            # Missing, or nothing that can be read; whoever needs its content gets to say which.
             info = None
             self._changed |= path in self._known
         self._seen[path] = info
@@ -155,17 +156,22 @@ class FileCache:
 
 def write(path: Path, content: bytes) -> None:
     """Replace a file as one step: a reader, or a run after a crash, sees the old content or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # mkstemp makes files that only their owner may read.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            # mkstemp makes files that only their owner may read.
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        # It is about this file, and not about the temporary one, or none.
+        error.filename, error.filename2 = str(path), None
         raise
 
 
@@ -213,18 +219,28 @@ def prune(folder: Path, kept: set[str]) -> None:
 
 
 def _walk(folder: str, prefix: str, above: tuple[str, ...], *, hidden: bool) -> Iterator[str]:
-    """Yield the files below a folder; `above` are the real paths of the folders that the walk has come through."""
-    with os.scandir(folder) as entries:
+    """Yield the files below a folder; `above` are the real paths of the folders that the walk has come through.
+
+    A folder that may not be read has none: what a build needs of it is missed by name, where it is named.
+    """
+    with contextlib.suppress(PermissionError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.startswith(".") and not hidden:
                 continue
-            if entry.is_dir():
+            if _is_dir(entry):
                 real = os.path.realpath(entry.path) if entry.is_symlink() else f"{above[-1]}/{entry.name}"
                 # A link may lead back to where the walk came from; following it would never end.
                 if entry.name != "__pycache__" and real not in above and not _is_cargos(entry):
                     yield from _walk(entry.path, f"{prefix}{entry.name}/", (*above, real), hidden=hidden)
             elif not entry.name.endswith(".pyc"):
                 yield prefix + entry.name
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # A link that leads to itself. Reading it says what is wrong with it.
 
 
 def _is_cargos(entry: os.DirEntry[str]) -> bool:

@@ -75,4 +75,4 @@ def read(path: Path, workspace: Workspace) -> bytes:
         return path.read_bytes()
     except OSError as error:
         shown = workspace.shown(Path(os.path.normpath(path)))
-        raise StepError(f"{shown}: cannot be read ({error.strerror}); restore it") from None
+        raise StepError(f"{shown}: cannot be read ({error.strerror}); restore it, or make it readable") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-import shutil
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +96,10 @@ class Session:
         except ToolchainError as error:
             raise InvalidDodoFile(str(error)) from None
         workspace = Workspace(root, settings)
-        workspace.build.mkdir(exist_ok=True)
+        try:
+            workspace.build.mkdir(exist_ok=True)
+        except FileExistsError:
+            raise InvalidDodoFile("build: a file is where the folder of all that is built goes; move it away") from None
         workspace.crates = tuple(found.crates.values())
         built = get_var("built", "no") == "yes"
         planned = travel.built(found.plan, found.kernels, workspace) if built else found.plan
@@ -154,7 +157,6 @@ class Session:
             yield {
                 **_task(spec.name, f"Build the artifact {spec.name}.", _build, spec, self.workspace),
                 "uptodate": [(build.up_to_date, [spec, self.workspace])],
-                "clean": [(_clean, [spec, self.workspace])],
             }
         for skipped in self.plan.skipped:
             meta = {"skipped": skipped.reason}
@@ -303,7 +305,7 @@ def _act(function: Callable[..., object], *arguments: object) -> dict[str, objec
     except UnavailableError as error:
         return {"skipped": str(error)}
     except BuildError as error:
-        return TaskFailed(str(error))
+        return TaskFailed(_from_checkout(str(error)))
     except OSError as error:
         return TaskFailed(condition(error))
     if isinstance(result, str):
@@ -337,7 +339,14 @@ def condition(error: OSError) -> str:
     """One line for a condition that the user can mend; any other error of the system is raised again, as our fault."""
     if error.errno not in _CONDITIONS:
         raise error
-    return f"{error.filename or 'build'}: {error.strerror}; make room or give access, and run again"
+    return (
+        f"{_from_checkout(str(error.filename or 'build'))}: {error.strerror}; make room or give access, and run again"
+    )
+
+
+def _from_checkout(text: str) -> str:
+    """A text in which paths are from the checkout, which doit makes the current folder."""
+    return text.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 def _build(spec: BuildSpec, workspace: Workspace) -> str:
@@ -352,14 +361,6 @@ def _build(spec: BuildSpec, workspace: Workspace) -> str:
 
 def _fail(message: str) -> None:
     raise ConfigError(message)
-
-
-def _clean(spec: BuildSpec, workspace: Workspace, dryrun: bool) -> None:  # noqa: FBT001 - doit passes it so
-    logs, reports = workspace.log("build", spec).parent, workspace.report("check", spec).parent
-    layouts = [] if spec.crates is None else workspace.cargo(spec).layouts(spec.crates)
-    for path in (workspace.work(spec), workspace.artifact(spec), logs, reports, *layouts):
-        if not dryrun:
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _reporter(workspace: Workspace, kept: Path) -> type[Reporter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from functools import cached_property
@@ -147,7 +148,9 @@ class Workspace:
         """End what still runs, and store what was learnt."""
         self.processes.stop()
         if self.configured:
-            write_compile_commands(self.root)
+            # For editors: a full disk must not turn a finished run into a failed one.
+            with contextlib.suppress(OSError):
+                write_compile_commands(self.root)
         if self._jobs is not None:
             self._jobs.close()
         if self._cache is not None:

@@ -8,7 +8,10 @@ from buildlib.errors import Severity
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing wrong with an artifact: the check that found it, a path within the artifact, and *what; what to do*."""
+    """One thing wrong with an artifact: the check that found it, a path within it, and *what; what to do*.
+
+    The path is empty where it is the whole of it.
+    """
 
     check: str
     where: str

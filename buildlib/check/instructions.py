@@ -86,7 +86,8 @@ def _attribute(
     for source, where in guilty:
         message = (
             f"{known.name} instructions in {where}, from {source}, which not every CPU of {known.platform} has; keep "
-            "them to a component that has the flag for them, and call it only where the CPU has them"
+            "them to a component that has the flag for them, which -march=native is not, and call it only where the "
+            "CPU has them"
         )
         yield Finding(check=_CHECK, where=library, message=message)
 

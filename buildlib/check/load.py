@@ -14,6 +14,10 @@ from buildlib.check.subject import Subject
 from buildlib.workspace import Workspace
 
 _CHILD = Path(__file__).with_name("_load_child.py")
+# Lines of the log that a message repeats.
+_SHOWN = 20
+# How Python and tvm-ffi begin to tell of a crash.
+_CRASH = ("Fatal Python error", "!!!!!!! Segfault")
 
 
 def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
@@ -34,14 +38,26 @@ def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
             LOCAL_KERNELS=f"kernelyard/check={copy}",
             PYTHONDONTWRITEBYTECODE="1",
             PYTHONFAULTHANDLER="1",
+            # tvm-ffi would bind a function when it is first called: one that nothing provides is to be found here.
+            LD_BIND_NOW="1",
         )
-        argv = (sys.executable, "-I", str(_CHILD), str(copy), artifact.metadata.id, str(workspace.root))
+        # A kernel that ends the process ends it without this file, whatever the exit status.
+        loaded = Path(scratch) / "loaded"
+        argv = (
+            sys.executable, "-I", str(_CHILD), str(copy), artifact.metadata.id, str(workspace.root), str(loaded),
+        )  # fmt: skip
+        shown = {str(copy): workspace.shown(artifact.folder)}
         with workspace.jobs.slot():
-            status = workspace.processes.run(argv, cwd=Path(scratch), env=env, log=log)
-    if status != 0:
-        said = "\n".join(log.read_text(encoding="utf-8").splitlines()[-20:])
-        yield Finding(
-            check="load",
-            where=".",
-            message=f"cannot be loaded ({process.describe(status)}); the whole log is {workspace.shown(log)}\n{said}",
-        )
+            status = workspace.processes.run(argv, cwd=Path(scratch), env=env, log=log, rename=shown)
+        if status == 0 and loaded.exists():
+            return
+    how = process.describe(status) if status != 0 else "importing it ends the process"
+    said = _said(log.read_text(encoding="utf-8").splitlines())
+    message = f"cannot be loaded ({how}); mend what follows, the whole log is {workspace.shown(log)}\n{said}"
+    yield Finding(check="load", where="", message=message)
+
+
+def _said(lines: list[str]) -> str:
+    """The end of what the child said; of a crash the beginning, for its frames are told innermost first."""
+    crash = next((number for number, line in enumerate(lines) if line.startswith(_CRASH)), None)
+    return "\n".join(lines[-_SHOWN:] if crash is None else lines[crash : crash + _SHOWN])

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from buildlib.check.finding import Finding, NotChecked, Outcome
 from buildlib.check.source import Module
 from buildlib.check.subject import Subject
+from buildlib.config.model import TvmFfi
 
 _CHECK = "ops"
 _PREFIX = "add_op_namespace_prefix"
@@ -32,16 +33,21 @@ def check(subject: Subject) -> Iterator[Outcome]:
     """Yield a finding for each registration under a name that is not seen to be prefixed."""
     if not subject.modules:
         yield NotChecked(check=_CHECK, reason="no Python module that can be read")
+    prefix = f"torch_{_PREFIX}" if isinstance(subject.spec.kernel.framework, TvmFfi) else _PREFIX
     for module in subject.modules:
         if module.path != f"{_GENERATED}.py":
-            yield from unprefixed(module)
+            yield from unprefixed(module, prefix)
 
 
-def unprefixed(module: Module) -> Iterator[Finding]:
-    """Yield a finding for each registration in a module, however deeply nested, that is not seen to be prefixed."""
+def unprefixed(module: Module, prefix: str = _PREFIX) -> Iterator[Finding]:
+    """Yield a finding for each registration in a module, however deeply nested, that is not seen to be prefixed.
+
+    `prefix` is what the generated `_ops.py` calls the function that prefixes.
+    """
     names = _Names(module.tree)
-    for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Call) or (argument := _first(node)) is None:
+    calls = (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+    for node in sorted(calls, key=lambda call: call.lineno):
+        if (argument := _first(node)) is None:
             continue
         if (function := names.function(node.func)) is None:
             function = names.method(node.func)
@@ -49,7 +55,7 @@ def unprefixed(module: Module) -> Iterator[Finding]:
                 continue
         if names.prefixed(argument):
             continue
-        use = f"{_PREFIX}('…')" if function != "Library" else f"{_PREFIX}('').removesuffix('::')"
+        use = f"{prefix}('…')" if function != "Library" else f"{prefix}('').removesuffix('::')"
         message = (
             f"line {node.lineno}: {function}({ast.unparse(argument)}, …) does not register under the kernel's own "
             f"namespace; write {use}, from ._ops"
@@ -115,7 +121,7 @@ class _Names:
 
     def _prefixed_name(self, node: ast.Name | ast.Attribute, seen: frozenset[str]) -> bool:
         dotted = self._dotted(node) or ""
-        if dotted.startswith(".") or _GENERATED in dotted.split(".") or _last(node) == _PREFIX:
+        if dotted.startswith(".") or _GENERATED in dotted.split(".") or _last(node).endswith(_PREFIX):
             return True
         if not isinstance(node, ast.Name) or node.id in seen:
             return False

@@ -169,7 +169,8 @@ def _counts_against(outcome: Outcome) -> bool:
 
 def _line(shown: str, finding: Finding) -> str:
     advice = "advice: " if finding.severity is Severity.ADVICE else ""
-    return f"{shown}/{finding.where}: {advice}{finding.message}"
+    where = f"{shown}/{finding.where}" if finding.where else shown
+    return f"{where}: {advice}{finding.message}"
 
 
 def _identity(folder: Path) -> str:

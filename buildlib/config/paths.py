@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -75,14 +76,21 @@ class _Checking:
         return False
 
     def _exists(self, path: KeyPath, value: str, *, folders_too: bool) -> None:
-        full = os.path.join(self._folder, value)
-        if os.path.isfile(full) or (folders_too and os.path.isdir(full)):
-            return
-        if os.path.isdir(full):
-            self.reading.at_key(path, f"{excerpt(value)} is a folder", "list the files in it that are needed")
-            return
-        close = did_you_mean(normal_path(value), _files_beside(self._folder, value))
-        self.reading.at_key(path, f"{excerpt(value)} does not exist", f"{close}correct the path, or drop it")
+        try:
+            mode = os.stat(os.path.join(self._folder, value)).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            close = did_you_mean(normal_path(value), _files_beside(self._folder, value))
+            self.reading.at_key(path, f"{excerpt(value)} does not exist", f"{close}correct the path, or drop it")
+        except OSError as fault:
+            reason = (fault.strerror or "unknown reason").lower()
+            self.reading.at_key(path, f"{excerpt(value)} cannot be read ({reason})", "make it a readable file")
+        else:
+            if stat.S_ISREG(mode) or (folders_too and stat.S_ISDIR(mode)):
+                return
+            if stat.S_ISDIR(mode):
+                self.reading.at_key(path, f"{excerpt(value)} is a folder", "list the files in it that are needed")
+            else:
+                self.reading.at_key(path, f"{excerpt(value)} is no file", "put a file there, or drop it")
 
     def _manifest(self, path: KeyPath, value: str) -> None:
         if value.rpartition("/")[2] == _MANIFEST:

@@ -102,6 +102,8 @@ def test_two_folders_with_one_hub_target_are_refused(yard: Yard) -> None:
         (["build:*:*-cu999-*"], "selects nothing"),
         (["matrix", "anser"], "did you mean answer"),
         (["clean", "anser"], "did you mean answer"),
+        (["info", "build:anser"], "did you mean build:answer"),
+        (["list", "build:anser"], "did you mean build:answer"),
     ],
 )
 def test_a_selection_that_matches_nothing_is_an_error(yard: Yard, words: list[str], close: str) -> None:
@@ -140,6 +142,49 @@ def test_a_broken_data_file_of_the_builder_is_one_line(yard: Yard) -> None:
     assert result.status == 3
     assert "toolchains/variants.toml" in result.err
     assert "Traceback" not in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["build", "-n", "-3"], "-n -3: not a number of jobs; use 1 or more"),
+        (["build", "--no-such"], "--no-such: there is no such option here; 'doit help run' shows the options"),
+        (["migrate:answer", "--to", "x"], "option 'to': 'x' is no whole number; write one"),
+        (["info"], "doit info: 0 tasks; name one, 'doit list --all' shows all names"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(yard: Yard, words: list[str], said: str) -> None:
+    yard.add("answer")
+    result = yard.doit(*words)
+    assert (result.status, result.err) == (3, f"ERROR: {said}\n")
+
+
+@pytest.mark.parametrize("command", ["build", "list", "matrix", "clean", "info", "verify"])
+def test_a_broken_database_of_doit_is_one_line(yard: Yard, command: str) -> None:
+    yard.add("answer")
+    (yard.root / "build").mkdir()
+    (yard.root / "build" / "doit.sqlite3").write_text("no database, but text that is long enough to be looked at" * 9)
+    result = yard.doit(command)
+    assert result.status == 3
+    assert result.err == "ERROR: build/doit.sqlite3: file is not a database; remove it, as nothing in it is needed\n"
+
+
+def test_a_file_where_the_build_folder_goes_is_one_line(yard: Yard) -> None:
+    yard.add("answer")
+    (yard.root / "build").write_text("")
+    result = yard.doit("build")
+    assert result.status == 3
+    assert result.err == "ERROR: build: a file is where the folder of all that is built goes; move it away\n"
+
+
+@pytest.mark.parametrize("breaking", [_remove_toml, _toml_is_folder, _not_utf8], ids=["missing", "folder", "not UTF-8"])
+def test_what_cannot_be_migrated_is_one_line(yard: Yard, breaking: Callable[[Path], None]) -> None:
+    breaking(yard.add("answer"))
+    result = yard.doit("migrate:answer")
+    assert result.status == 1
+    assert "kernels/answer/build.toml" in result.out
+    assert "Traceback" not in result.out
+    assert str(yard.root) not in result.out
 
 
 def test_an_empty_repository_has_nothing_to_do(yard: Yard) -> None:

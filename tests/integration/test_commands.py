@@ -67,7 +67,7 @@ def test_a_reader_that_leaves_early_is_no_error(yard: Yard, command: str) -> Non
 def test_an_unknown_option_is_one_line(yard: Yard, command: str) -> None:
     refused = yard.doit(command, "--bogus")
     assert (refused.status, refused.out) == (3, "")
-    assert refused.err == f"ERROR: option --bogus not recognized; 'doit help {command}' shows the options\n"
+    assert refused.err == f"ERROR: --bogus: there is no such option here; 'doit help {command}' shows the options\n"
 
 
 def test_options_may_stand_behind_names(yard: Yard) -> None:
@@ -76,6 +76,29 @@ def test_options_may_stand_behind_names(yard: Yard) -> None:
     assert (listed.status, "build:answer:tvm-ffi01-cpu-x86_64-linux" in listed.out) == (0, True)
     verified = yard.doit("verify", "answer", "--identity", "somebody")
     assert (verified.status, verified.out.count("no metadata.json that can be read")) == (1, 1)
+
+
+def test_info_says_why_a_task_would_run(yard: Yard) -> None:
+    folder = yard.add("answer")
+    task = "build:answer:tvm-ffi01-cpu-x86_64-linux"
+    artifact = "build/kernels/answer/build/tvm-ffi01-cpu-x86_64-linux"
+    assert f" * There is no artifact in {artifact}." in yard.doit("info", task).out
+    yard.doit("build")
+    assert "up-to-date" in yard.doit("info", task).out
+    (yard.root / artifact / "data.json").unlink()
+    assert " * The artifact is not whole: data.json: missing." in yard.doit("info", task).out
+    (folder / "value" / "near.h").write_text("#define NEAR 9\n")
+    assert " * The sources, build.toml, the builder or the toolchain are not those" in yard.doit("info", task).out
+    assert " * It was not checked as it is now" in yard.doit("info", task.replace("build:", "check:", 1)).out
+
+
+def test_clean_says_what_it_removed(yard: Yard) -> None:
+    yard.add("answer")
+    yard.doit("build")
+    name = "answer:tvm-ffi01-cpu-x86_64-linux"
+    assert yard.doit("clean", "--dry-run", "answer").out == f"would remove {name}\n"
+    assert yard.doit("clean", "answer").out == f"removed {name}\n"
+    assert yard.doit("clean").out == "nothing to remove\n"
 
 
 def test_migrating_rebuilds_nothing(yard: Yard) -> None:

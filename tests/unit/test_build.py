@@ -309,7 +309,8 @@ def test_a_source_that_is_gone_is_named(workspace: Workspace, tools: _Tools, mad
     (made.kernel.folder / path).unlink()
     with pytest.raises(StepError) as caught:
         build.build(made, workspace)
-    assert str(caught.value) == f"kernels/relu/{path}: cannot be read (No such file or directory); restore it"
+    why = "cannot be read (No such file or directory); restore it, or make it readable"
+    assert str(caught.value) == f"kernels/relu/{path}: {why}"
 
 
 def test_a_package_without_init_is_refused(workspace: Workspace, tools: _Tools, made: BuildSpec) -> None:

@@ -176,14 +176,14 @@ def test_findings_are_an_error_that_names_all_of_them_and_a_report(
     workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_files(workspace.artifact(checked), {"more.py": ""})
-    finding = Finding(check="load", where=".", message="cannot be loaded")
+    finding = Finding(check="load", where="", message="cannot be loaded")
     monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((finding,))})
     with pytest.raises(CheckError) as caught:
         check.check(checked, workspace)
     shown = "build/kernels/relu/build/torch-cpu"
     assert str(caught.value).splitlines() == [
         f"{shown}/more.py: not in the digest; build the kernel again",
-        f"{shown}/.: cannot be loaded",
+        f"{shown}: cannot be loaded",
     ]
     assert len(msgspec.json.decode(workspace.report("check", checked).read_bytes(), type=CheckReport).findings) == 2
 
@@ -206,7 +206,7 @@ def test_advice_is_reported_and_stops_nothing(
 def test_what_has_findings_is_checked_again(
     workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finding = Finding(check="load", where=".", message="cannot be loaded")
+    finding = Finding(check="load", where="", message="cannot be loaded")
     monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": lambda *_: iter((finding,))})
     with pytest.raises(CheckError):
         check.check(checked, workspace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,15 @@ def test_what_tools_leave_of_a_deleted_kernel_is_no_kernel(tmp_path: Path, lefto
 def test_hidden_folders_are_no_kernels(tmp_path: Path, folder: str) -> None:
     write_files(tmp_path, {f"{folder}/build.toml": ""})
     assert _found(tmp_path) == []
+
+
+def test_a_build_toml_that_leads_nowhere_and_a_closed_folder_are_found_so_that_loading_can_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {"kernels/closed/build.toml": "", "kernels/loop/a.cpp": ""})
+    (tmp_path / "kernels/loop/build.toml").symlink_to("build.toml")
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "closed")
+    assert _found(tmp_path) == ["kernels/closed/build.toml", "kernels/loop/build.toml"]
 
 
 def test_an_empty_folder_is_no_kernel(tmp_path: Path) -> None:

@@ -145,9 +145,10 @@ def test_forget_sees_a_change_of_content_and_of_the_listing(tmp_path: Path) -> N
     assert after == (inspect(b"22", ".h"), inspect(b"3", ".h"), ("x.h", "y.h"))
 
 
-@pytest.mark.parametrize("path", ["gone.h", "folder", "file.h/below"])
+@pytest.mark.parametrize("path", ["gone.h", "folder", "file.h/below", "loop.h"])
 def test_what_is_no_file_is_none(tmp_path: Path, path: str) -> None:
     write_files(tmp_path, {"file.h": "", "folder/x": ""})
+    (tmp_path / "loop.h").symlink_to("loop.h")
     assert FileCache(tmp_path / "store").get(f"{tmp_path}/{path}") is None
 
 
@@ -292,8 +293,10 @@ def test_a_write_that_fails_leaves_all_as_it_was(
         file.write_bytes(existing)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(os, step, fault)
-    with pytest.raises((OSError, KeyboardInterrupt)):
+    with pytest.raises((OSError, KeyboardInterrupt)) as caught:
         write(file, b"new")
+    if isinstance(caught.value, OSError):
+        assert caught.value.filename == str(file)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -356,6 +359,22 @@ def test_listing_ends_where_two_links_lead_to_each_other(tmp_path: Path) -> None
         (tmp_path / "kernel" / folder / f"{folder}.h").write_text("")
         (tmp_path / "kernel" / folder / link).symlink_to(Path("..") / other)
     assert listing(tmp_path / "kernel") == ("a/a.h", "a/x/b.h", "b/b.h", "b/y/a.h")
+
+
+def test_listing_has_a_link_that_leads_to_itself_and_passes_over_what_may_not_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {"a.h": "", "closed/b.h": ""})
+    (tmp_path / "self.h").symlink_to("self.h")
+    scandir = os.scandir
+
+    def guarded(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    assert listing(tmp_path) == ("a.h", "self.h")
 
 
 def test_listing_passes_over_what_cargo_built(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from doit.exceptions import InvalidDodoFile, TaskFailed, UnmetDependency
 from doit.loader import generate_tasks
 from doit.task import Task
 
-from buildlib import config, loading, rows, tasks, toolchain
+from buildlib import build, config, loading, rows, tasks, toolchain
 from buildlib import plan as planning
 from buildlib.config.grammar import NEWEST_EDITION
 from buildlib.config.model import Hub, Kernel
@@ -22,7 +22,7 @@ from buildlib.digest import PARTS
 from buildlib.discover import discover
 from buildlib.errors import BuildError, ConfigError, SelectionError, StepError
 from buildlib.matrix import Matrix
-from buildlib.plan import Failed
+from buildlib.plan import BuildSpec, Failed
 from buildlib.tasks import Reporter, Session
 from buildlib.testing import Outcome
 from buildlib.variant import Backend
@@ -219,6 +219,12 @@ def test_a_condition_without_a_path_is_one_line() -> None:
     assert failure.get_msg() == "build: No space left on device; make room or give access, and run again\n"
 
 
+def test_a_condition_names_a_path_from_the_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = tasks.condition(OSError(errno.EROFS, "Read-only file system", str(tmp_path / "build/x")))
+    assert said == "build/x: Read-only file system; make room or give access, and run again"
+
+
 @pytest.mark.parametrize(
     "error",
     [OSError(errno.EBADF, "bad"), FileNotFoundError(errno.ENOENT, "gone"), ValueError("bug"), AssertionError("bug")],
@@ -252,6 +258,10 @@ def test_what_an_action_gives_to_the_reporter(result: object, values: dict[str, 
 # --- clean ---
 
 
+def _spec(session: Session) -> BuildSpec:
+    return next(spec for spec in session.plan.specs if spec.name == f"relu:{_CPU}")
+
+
 def test_clean_removes_what_was_generated_of_one_variant(session: Session) -> None:
     built, other = (
         [f"{part}/{name}/x" for part in ("work", "kernels", "logs", "reports")]
@@ -259,7 +269,7 @@ def test_clean_removes_what_was_generated_of_one_variant(session: Session) -> No
     )
     built[1] = f"kernels/relu/build/{_CPU}/x"
     write_files(session.workspace.build, dict.fromkeys((*built, *other), ""))
-    _tasks(session, "build")[f"build:relu:{_CPU}"].clean(io.StringIO(), False)  # noqa: FBT003 - doit's signature
+    assert build.remove(_spec(session), session.workspace, dryrun=False)
     left = [path for path in (*built, *other) if (session.workspace.build / path).exists()]
     assert left == other
 
@@ -267,12 +277,12 @@ def test_clean_removes_what_was_generated_of_one_variant(session: Session) -> No
 def test_a_dry_clean_removes_nothing(session: Session) -> None:
     path = f"work/relu/{_CPU}/x"
     write_files(session.workspace.build, {path: ""})
-    _tasks(session, "build")[f"build:relu:{_CPU}"].clean(io.StringIO(), True)  # noqa: FBT003 - doit's signature
+    assert build.remove(_spec(session), session.workspace, dryrun=True)
     assert (session.workspace.build / path).exists()
 
 
 def test_cleaning_what_was_never_built_is_no_error(session: Session) -> None:
-    _tasks(session, "build")[f"build:relu:{_CPU}"].clean(io.StringIO(), False)  # noqa: FBT003 - doit's signature
+    assert not build.remove(_spec(session), session.workspace, dryrun=False)
     assert not session.workspace.build.exists()
 
 
@@ -494,7 +504,7 @@ def test_migrate_to_what_it_is_changes_nothing(workspace: Workspace) -> None:
     ("content", "options", "message"),
     [
         (_GOOD, ["--to", "4"], f"--to 4: there is no such edition to write; use 5 or {NEWEST_EDITION}"),
-        (b"\xff", [], "not UTF-8; save it as UTF-8"),
+        (b"\xff", [], "is not UTF-8; save the file as UTF-8"),
         ("[general", [], "build.toml:1"),
     ],
     ids=["edition", "not text", "syntax"],

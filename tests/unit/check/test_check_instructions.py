@@ -105,14 +105,15 @@ def test_who_uses_them_has_asked(
     assert Built(workspace, made, flags).found(monkeypatch, library=PLAIN + AVX, fast=AVX, plain=PLAIN) == []
 
 
-@pytest.mark.parametrize("flags", ["", "-march=x86-64-v2", "-msse4.2"])
+@pytest.mark.parametrize("flags", ["", "-march=x86-64-v2", "-msse4.2", "-march=native"])
 def test_who_uses_them_has_not_asked(
     workspace: Workspace, made: BuildSpec, monkeypatch: pytest.MonkeyPatch, flags: str
 ) -> None:
     (said,) = Built(workspace, made, flags).found(monkeypatch, library=PLAIN + AVX, fast=AVX, plain=PLAIN)
     assert said == (
         f"{EXTENSION}: AVX instructions in fast, from csrc/fast.cpp, which not every CPU of x86_64-linux has; keep "
-        "them to a component that has the flag for them, and call it only where the CPU has them"
+        "them to a component that has the flag for them, which -march=native is not, and call it only where the CPU "
+        "has them"
     )
 
 

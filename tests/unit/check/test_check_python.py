@@ -83,6 +83,20 @@ def test_a_registration_under_another_namespace(code: str, found: str) -> None:
     assert registrations(f"import torch\n{OURS}{code}") == [found]
 
 
+def test_findings_are_in_the_order_of_the_file() -> None:
+    code = "from torch.library import define\ndef f():\n  define('a::b', '')\ndefine('a::c', '')\n"
+    assert [message.split(":")[1] for message in messages(ops.check(subject(modules={"a.py": code})))] == [
+        " line 3",
+        " line 4",
+    ]
+
+
+def test_what_to_write_is_what_the_framework_s_own_module_has() -> None:
+    code = "import torch\ntorch.library.define('a::b', '')\n"
+    (said,) = messages(ops.check(subject(spec(tvm_ffi()), modules={"a.py": code})))
+    assert said.endswith("write torch_add_op_namespace_prefix('…'), from ._ops")
+
+
 def test_the_message_says_what_to_write() -> None:
     code = "import torch\ntorch.library.register_fake('relu::relu', f)"
     assert messages(ops.check(subject(modules={"ops/fake.py": code}))) == [

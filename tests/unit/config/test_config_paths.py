@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,16 @@ SOURCES = {
 @pytest.mark.parametrize(("path", "expected"), [*SOURCES.items()], ids=[*SOURCES])
 def test_wrong_sources(path: str, expected: str) -> None:
     assert _message(TEXT.replace("csrc/relu.cpp", path)) == f"16: [kernel.on_cpu] key 'src' item 1: {expected}"
+
+
+def test_a_source_that_is_there_and_cannot_be_read(folder: Path) -> None:
+    (folder / "csrc/loop.cpp").symlink_to("loop.cpp")
+    os.mkfifo(folder / "csrc/pipe.cpp")
+    where = "16: [kernel.on_cpu] key 'src' item 1: "
+    expected = f"{where}'csrc/loop.cpp' cannot be read (too many levels of symbolic links); make it a readable file"
+    assert _message(TEXT.replace("csrc/relu.cpp", "csrc/loop.cpp")) == expected
+    expected = f"{where}'csrc/pipe.cpp' is no file; put a file there, or drop it"
+    assert _message(TEXT.replace("csrc/relu.cpp", "csrc/pipe.cpp")) == expected
 
 
 def test_wrong_source_of_a_framework() -> None:
