@@ -14,6 +14,7 @@ import msgspec
 
 from buildlib import environment, package, process
 from buildlib import variant as variants
+from buildlib.check import load
 from buildlib.config.model import Kernel
 from buildlib.errors import StepError
 from buildlib.files import listing
@@ -110,8 +111,8 @@ def run_shared_crates(specs: Sequence[BuildSpec], workspace: Workspace) -> Outco
 
 def _run_python(spec: BuildSpec, specs: Iterable[BuildSpec], workspace: Workspace) -> Outcome:
     tests = spec.kernel.folder / "tests"
-    if spec.toolchain and (torch := spec.toolchain.torch_elsewhere):
-        return Outcome(passed=0, skipped=0, reason=f"{torch} is not the torch of this environment")
+    if without := load.unloadable(spec):
+        return Outcome(passed=0, skipped=0, reason=without.reason)
     if reason := _no_device(spec):
         return Outcome(passed=0, skipped=0, reason=reason)
     if not any(tests.glob("**/*.py")):

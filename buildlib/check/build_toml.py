@@ -53,7 +53,9 @@ def check(kernel: Kernel, workspace: Workspace) -> str:
     stored = msgspec.json.format(msgspec.json.encode(report, enc_hook=str))
     write(_path(kernel, workspace), stored + b"\n")
     if any(finding.severity is Severity.ERROR for finding in found):
-        raise CheckError("\n".join(map(str, found)))
+        # Only the first line is in the table at the end, so it has to be one of those that matter.
+        in_order = sorted(found, key=lambda finding: finding.severity is Severity.ADVICE)
+        raise CheckError("\n".join(map(str, in_order)))
     return "".join(f"\n  {finding}" for finding in found)
 
 

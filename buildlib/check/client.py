@@ -9,6 +9,7 @@ import importlib.util
 import json
 import sys
 import threading
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -44,7 +45,18 @@ def digest_problem(folder: Path) -> str | None:
 
 def importable(dependency: str) -> tuple[str, ...]:
     """The top-level modules that a name in `python-depends` lets a kernel import, by the client's own list."""
-    return _python_depends().get(dependency, ())
+    return tuple(_python_depends().get(dependency, {}))
+
+
+def missing(dependencies: Iterable[str]) -> dict[str, str]:
+    """What this environment lacks of `python-depends`: top-level modules, each with what pip calls its package."""
+    needed = {module: pip for name in dependencies for module, pip in _python_depends().get(name, {}).items()}
+    return {module: pip for module, pip in needed.items() if not is_here(module)}
+
+
+def is_here(module: str) -> bool:
+    """Whether a top-level module could be imported in this environment."""
+    return importlib.util.find_spec(module) is not None
 
 
 def declarable(module: str) -> str | None:
@@ -53,10 +65,11 @@ def declarable(module: str) -> str | None:
 
 
 @cache
-def _python_depends() -> dict[str, tuple[str, ...]]:
+def _python_depends() -> dict[str, dict[str, str]]:
+    """The top-level modules of each name, and what pip calls the package that has it."""
     listed = json.loads((_package() / "python_depends.json").read_text(encoding="utf-8"))
     return {
-        name: tuple(entry["import"].partition(".")[0] for entry in about["python"] if "import" in entry)
+        name: {entry["import"].partition(".")[0]: entry["pkg"] for entry in about["python"] if "import" in entry}
         for group in (listed["general"], *listed["backends"].values())
         for name, about in group.items()
     }

@@ -20,10 +20,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotChecked(msgspec.Struct, frozen=True, kw_only=True):
-    """A check, or a part of one, that does not apply to an artifact or could not be made, and why."""
+    """A check, or a part of one, that does not apply to an artifact or could not be made, and why.
+
+    `lacking` are the Python modules for want of which it could not be made.
+    """
 
     check: str
     reason: str
+    lacking: tuple[str, ...] = ()
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):

@@ -55,14 +55,19 @@ def check(subject: Subject) -> Iterator[Outcome]:
 
 
 def _allowed(subject: Subject) -> set[str]:
-    metadata, variant, there = subject.artifact.metadata, subject.spec.variant, subject.policy.imports
     return {
         *sys.stdlib_module_names,
-        *there.client,
-        *there.framework.get(variants.framework(variant).removesuffix("-noarch"), ()),
-        *there.backend.get(variants.backend(variant), ()),
-        *(name for depend in metadata.python_depends for name in importable(depend)),
+        *subject.policy.imports.client,
+        *brought(subject),
+        *(name for depend in subject.artifact.metadata.python_depends for name in importable(depend)),
     }
+
+
+def brought(subject: Subject) -> set[str]:
+    """The modules that come with the framework, or with the backend's torch."""
+    variant, there = subject.spec.variant, subject.policy.imports
+    framework = variants.framework(variant).removesuffix("-noarch")
+    return {*there.framework.get(framework, ()), *there.backend.get(variants.backend(variant), ())}
 
 
 def absolute(tree: ast.Module, *, at_once: bool = False) -> Iterator[tuple[int, str]]:

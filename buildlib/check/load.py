@@ -9,8 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buildlib import environment, process
+from buildlib.check import client, imports
 from buildlib.check.finding import Finding, NotChecked, Outcome
+from buildlib.check.source import loaded
 from buildlib.check.subject import Subject
+from buildlib.digest import python_depends
+from buildlib.plan import BuildSpec
 from buildlib.workspace import Workspace
 
 _CHILD = Path(__file__).with_name("_load_child.py")
@@ -20,10 +24,39 @@ _SHOWN = 20
 _CRASH = ("Fatal Python error", "!!!!!!! Segfault")
 
 
+def unloadable(spec: BuildSpec) -> NotChecked | None:
+    """Why the client cannot load a spec's artifact in this environment, whatever is in it."""
+    if spec.toolchain and (torch := spec.toolchain.torch_elsewhere):
+        return NotChecked(check="load", reason=f"{torch} is not the torch of this environment")
+    if lacking := client.missing(python_depends(spec)):
+        packages = " ".join(lacking.values())
+        reason = f"the kernel needs {packages}, which this environment lacks; pip install {packages}"
+        return NotChecked(check="load", reason=reason, lacking=tuple(lacking))
+    return None
+
+
+def _without_backend(subject: Subject) -> NotChecked | None:
+    """The same where a kernel imports what comes with its backend's torch, and with no other."""
+    brought = imports.brought(subject)
+    at_load = loaded(subject.modules)
+    names = {
+        name
+        for module in subject.modules
+        if module.path in at_load
+        for _, name in imports.absolute(module.tree, at_once=True)
+        if name in brought and not client.is_here(name)
+    }
+    if not names:
+        return None
+    lacking = tuple(sorted(names))
+    reason = f"the torch of this environment brings no {', '.join(lacking)}, which the kernel imports"
+    return NotChecked(check="load", reason=reason, lacking=lacking)
+
+
 def check(subject: Subject, workspace: Workspace) -> Iterator[Outcome]:
     """Yield a finding where the artifact cannot be loaded by path, and by repository id through LOCAL_KERNELS."""
-    if subject.spec.toolchain and (torch := subject.spec.toolchain.torch_elsewhere):
-        yield NotChecked(check="load", reason=f"{torch} is not the torch of this environment")
+    if without := unloadable(subject.spec) or _without_backend(subject):
+        yield without
         return
     artifact = subject.artifact
     log = workspace.log("check", subject.spec)

@@ -12,6 +12,7 @@ from buildlib import package
 from buildlib import variant as variants
 from buildlib.check import (
     build_paths,
+    client,
     digest,
     exports,
     images,
@@ -117,6 +118,7 @@ def up_to_date(spec: BuildSpec, workspace: Workspace) -> bool:
     found = package.read(folder)
     return (
         not report.failed
+        and not any(map(_can_be_made_now, report.not_checked))
         and report.rules == rules_digest(workspace)
         and found is not None
         and report.artifact == _identity(folder)
@@ -153,8 +155,15 @@ def check(spec: BuildSpec, workspace: Workspace) -> str:
     )
     write(workspace.report("check", spec), msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     if report.failed:
-        raise CheckError("\n".join(_line(shown, each) for each in report.findings))
+        # Only the first line is in the table at the end, so it has to be one of those that matter.
+        in_order = sorted(report.findings, key=lambda each: each.severity is Severity.ADVICE)
+        raise CheckError("\n".join(_line(shown, each) for each in in_order))
     return report.summary
+
+
+def _can_be_made_now(left_out: NotChecked) -> bool:
+    """Whether somebody has installed since what a check could not be made without."""
+    return bool(left_out.lacking) and all(map(client.is_here, left_out.lacking))
 
 
 def _counts_against(outcome: Outcome) -> bool:

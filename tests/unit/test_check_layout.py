@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from buildlib import check, package
-from buildlib.check import digest, layout, metadata, subject, suite
+from buildlib.check import client, digest, layout, load, metadata, subject, suite
 from buildlib.check.finding import Finding
 from buildlib.check.suite import CheckReport
 from buildlib.config.model import Kernel
@@ -200,7 +200,25 @@ def test_advice_is_reported_and_stops_nothing(
     with pytest.raises(CheckError) as caught:
         check.check(checked, workspace)
     shown = "build/kernels/relu/build/torch-cpu"
-    assert str(caught.value).splitlines() == [f"{shown}/a.py: advice: slow; be quick", f"{shown}/b.py: wrong"]
+    # What stops it comes first, for the table at the end shows one line.
+    assert str(caught.value).splitlines() == [f"{shown}/b.py: wrong", f"{shown}/a.py: advice: slow; be quick"]
+
+
+def test_a_load_that_was_left_out_for_want_of_a_package_is_made_once_it_is_there(
+    workspace: Workspace, checked: BuildSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needy = spec(noarch(folder=checked.kernel.folder, python_depends=("some-package",)))
+    _artifact(needy, workspace)
+    module = {"no_such_module": "some-package-of-pip"}
+    monkeypatch.setattr(client, "_python_depends", lambda: {"some-package": module})
+    monkeypatch.setattr(suite, "CHECKS", {**suite.CHECKS, "load": load.check})
+    reason = "the kernel needs some-package-of-pip, which this environment lacks; pip install some-package-of-pip"
+    assert check.check(needy, workspace) == "6 checks passed, 11 left out"
+    report = msgspec.json.decode(workspace.report("check", needy).read_bytes(), type=CheckReport)
+    assert [each.reason for each in report.not_checked if each.check == "load"] == [reason]
+    assert check.up_to_date(needy, workspace)
+    monkeypatch.setattr(client, "is_here", lambda _: True)
+    assert not check.up_to_date(needy, workspace)
 
 
 def test_what_has_findings_is_checked_again(

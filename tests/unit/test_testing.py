@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from buildlib import package, testing
+from buildlib.check import client
 from buildlib.config.model import Hub, Kernel
 from buildlib.errors import StepError
 from buildlib.plan import BuildSpec
@@ -183,6 +184,14 @@ def _run(
 def test_a_kernel_without_tests_is_not_tested(workspace: Workspace) -> None:
     bare = spec(noarch(folder=workspace.root / "kernels" / "relu"))
     assert testing.run_kernel(bare, (), workspace).summary == ("not tested: kernels/relu has no tests folder")
+
+
+def test_a_kernel_is_not_tested_without_the_packages_that_it_declares(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_python_depends", lambda: {"helion": {"no_such_module": "helion"}})
+    outcome = _run(workspace, monkeypatch, _Pytest(), spec(_in(workspace, "relu", python_depends=("helion",))))
+    assert outcome.summary == "not tested: the kernel needs helion, which this environment lacks; pip install helion"
 
 
 @pytest.mark.parametrize(

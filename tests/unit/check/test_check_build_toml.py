@@ -52,6 +52,10 @@ def test_a_remark_stops_nothing_and_is_made_each_time(workspace: Workspace) -> N
             BAD_CAPABILITY,
             "kernels/relu/build.toml:8: [torch-noarch] key 'cuda_capabilities' item 2: 'sm_90' is not a",
         ),
+        (
+            BAD_CAPABILITY.replace("Apache-2.0", "apache two"),
+            "kernels/relu/build.toml:8: [torch-noarch] key 'cuda_capabilities' item 2: 'sm_90' is not a",
+        ),
         (BAD_DEPENDS, "kernels/relu/build.toml:6: [general] key 'python-depends' item 1: 'pandas' is not allowed here"),
     ],
 )

@@ -6,7 +6,10 @@ import textwrap
 
 import pytest
 
-from buildlib.check import imports, ops, syntax
+from buildlib.check import client, imports, load, ops, syntax
+from buildlib.check.finding import NotChecked
+from buildlib.variant import Backend
+from buildlib.workspace import Workspace
 from tests.unit.check.subjects import messages, metadata, reasons, subject
 from tests.unit.factories import kernel, noarch, spec, tvm_ffi
 
@@ -148,6 +151,18 @@ def test_an_import_that_a_user_may_not_have(code: str, line: int, name: str) -> 
     todo = "declare einops in python-depends" if name == "einops" else "do without it"
     said = f"imports {name}, which users need not have; {todo}, or import it only where it is used"
     assert imported(code) == [f"__init__.py: line {line}: {said}"]
+
+
+def test_what_comes_with_the_torch_of_a_backend_is_no_fault_and_has_to_be_there_for_a_load(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = {"__init__.py": "from .a import f", "a.py": "import jax\nimport torch_tpu.b"}
+    on_tpu = subject(spec(noarch(backends=(Backend.TPU,))), modules=code)
+    assert messages(imports.check(on_tpu)) == []
+    monkeypatch.setattr(client, "is_here", lambda name: name != "jax")
+    (left_out,) = load.check(on_tpu, workspace)
+    reason = "the torch of this environment brings no jax, which the kernel imports"
+    assert left_out == NotChecked(check="load", reason=reason, lacking=("jax",))
 
 
 @pytest.mark.parametrize(
