@@ -254,6 +254,7 @@ def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...
         cwd=work / "cmake",
         env=environment.child(workspace.settings, **extra),
         log=log,
+        pass_fds=workspace.held,
         # nvcc is given paths that are relative to the build folder.
         rename={f"{work}/src": source, "../src/": f"{source}/"},
     )

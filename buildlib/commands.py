@@ -32,8 +32,6 @@ from buildlib.rows import Row
 from buildlib.selection import narrow, select
 from buildlib.tasks import Session, condition
 
-_INTERRUPTED, _TERMINATED = 130, 143
-
 
 def session_of(command: DoitCmdBase) -> Session:
     session = command.loader.namespace.get("SESSION")
@@ -129,14 +127,14 @@ class Run(Command, DoitRun):  # type: ignore[misc]
             self.outstream.write("nothing to do: no row is selected\n")
             return 0
         workspace = session.workspace
-        previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
         status = 1
         try:
-            with alone(workspace.build / "lock"), reader_may_leave():
+            with _orderly_end(), alone(workspace.build / "lock") as held, reader_may_leave():
+                workspace.held = (held,)
                 status = self._work(session, functools.partial(super()._execute, *args, **kwargs))
         except KeyboardInterrupt:
             sys.stderr.write("interrupted; what was finished is kept\n")
-            return _INTERRUPTED
+            return 128 + signal.SIGINT
         except BuildError as error:
             sys.stderr.write(f"ERROR: {error}\n")
             return 1
@@ -148,7 +146,6 @@ class Run(Command, DoitRun):  # type: ignore[misc]
             return 1
         finally:
             workspace.close()
-            signal.signal(signal.SIGTERM, previous)
         return status
 
     def _select(self, session: Session, rows: list[Row] | None) -> bool:  # noqa: ARG002 - for those who override it
@@ -301,16 +298,51 @@ def reader_may_leave() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Hold the checkout's lock: two runs would build in the same folders. The second one says so, and waits."""
+def _orderly_end() -> Iterator[None]:
+    """Let SIGTERM, and the SIGHUP of a terminal that is closed, end the run as Ctrl-C does: with its compilers."""
+
+    def end(number: int, _: object) -> None:
+        # The terminal may be gone.
+        with contextlib.suppress(OSError):
+            sys.stderr.write("stopped; what was finished is kept\n")
+        sys.exit(128 + number)
+
+    # Under nohup, SIGHUP is ignored, and stays so.
+    numbers = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def alone(lock: Path) -> Iterator[int]:
+    """Hold the checkout's lock: two runs would build in the same folders. The second one says so, and waits.
+
+    Gives the file descriptor that holds it. Programs that get it hold it too: the compilers of a run that is killed,
+    which cannot stop them, go on writing into those folders.
+    """
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            sys.stderr.write(f"waiting for another doit in this checkout (process {file.read().strip()}) to end\n")
+            sys.stderr.write(f"waiting for {_holder(file.read().strip())} to end\n")
             fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield
+        yield file.fileno()
+
+
+def _holder(process: str) -> str:
+    """Who holds the lock, by the number of a process that did."""
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return f"the compilers of a doit in this checkout that was killed (process {process})"
+    except (ValueError, PermissionError):
+        pass  # It has not yet said who it is, or is somebody else's.
+    return f"another doit in this checkout (process {process})"

@@ -38,6 +38,8 @@ class Workspace:
         self._sources: Sources | None = None
         self._jobs: JobServer | None = None
         self.times = Times(self.build / "times.json")
+        # What holds this checkout's lock, for the programs that write into its folders to hold as well.
+        self.held: tuple[int, ...] = ()
         # Set when a project was configured, so that the files made from all projects are written once, at the end.
         self.configured = False
         # Takes what a long step has to say of its progress: what it works on, and a text.

@@ -53,7 +53,9 @@ def run(
     log.parent.mkdir(parents=True, exist_ok=True)
     env = {**_environ(rust, workspace), **(extra or {})}
     with workspace.jobs.slot():
-        return workspace.processes.run(argv, cwd=cwd, env=env, log=log, rename={f"{folder}/": ""}, answer=answer)
+        return workspace.processes.run(
+            argv, cwd=cwd, env=env, log=log, rename={f"{folder}/": ""}, pass_fds=workspace.held, answer=answer
+        )
 
 
 def said(log: Path, since: int = 0, lines: int | None = _TAIL) -> str:

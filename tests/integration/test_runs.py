@@ -53,7 +53,7 @@ exec c++ "$@"
     return folder
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_stopped_run_keeps_what_is_finished(yard: Yard, gate: Path, number: signal.Signals) -> None:
     _two_kernels(yard)
     run = yard.start("build", CXX=str(gate / "c++"), MAX_JOBS="2")
@@ -62,9 +62,10 @@ def test_a_stopped_run_keeps_what_is_finished(yard: Yard, gate: Path, number: si
     before = done.stat().st_mtime_ns
     run.send_signal(number)
     out, err = run.communicate(timeout=_DEADLINE)
-    assert run.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[number]
+    assert run.returncode == (-9 if number is signal.SIGKILL else 128 + number)
     assert "Traceback" not in out + err
     if number is not signal.SIGKILL:
+        assert err.endswith("; what was finished is kept\n")
         # No compiler is left behind: the gate's process group was stopped with the run.
         _wait_for(lambda: subprocess.run(["pgrep", "-f", str(gate)], capture_output=True, check=False).returncode == 1)
     (gate / "open").touch()
@@ -88,6 +89,25 @@ def test_a_second_run_waits_for_the_first(yard: Yard, gate: Path) -> None:
     out, _ = second.communicate(timeout=_DEADLINE)
     assert second.returncode == 0
     assert "up to date  2" in out
+
+
+def test_a_run_waits_for_the_compilers_of_a_killed_one(yard: Yard, gate: Path) -> None:
+    _two_kernels(yard)
+    killed = yard.start("build", CXX=str(gate / "c++"))
+    _wait_for((gate / "waiting").exists)
+    killed.kill()
+    killed.communicate(timeout=_DEADLINE)
+    source = yard.root / "kernels" / "blocked" / "value" / "value.cpp"
+    source.write_text(source.read_text().replace("return 1", "return 2"))
+    second = yard.start("build", CXX=str(gate / "c++"))
+    assert second.stderr is not None
+    line = second.stderr.readline()
+    what = f"the compilers of a doit in this checkout that was killed (process {killed.pid})"
+    assert line == f"waiting for {what} to end\n"
+    (gate / "open").touch()
+    second.communicate(timeout=_DEADLINE)
+    assert second.returncode == 0
+    assert yard.answer("blocked") == 112
 
 
 def test_a_compile_error_stops_no_other_kernel(yard: Yard) -> None:
