@@ -79,6 +79,8 @@ class Hub:
 
     def begin(self, repo_id: str, branch: str, heads: Mapping[str, str]) -> str:
         """Make the branch from a commit of `main` that holds no variants, so that it inherits none at any moment."""
+        if MAIN not in heads:
+            raise PublishError(f"{repo_id}: has no branch {MAIN}; make it by hand, or remove the repository")
         start = next(
             (commit for commit in self._starts(repo_id, heads) if not self._holds_variants(repo_id, commit)), None
         )
@@ -186,12 +188,11 @@ class Hub:
 
     def _starts(self, repo_id: str, heads: Mapping[str, str]) -> Iterator[str]:
         """Where a branch could begin: the head of main, or else its first commit, which the Hub itself made."""
-        if MAIN in heads:
-            yield heads[MAIN]
-            commits = self._asking.ask(
-                repo_id, lambda: self._api.list_repo_commits(repo_id, repo_type=_TYPE, revision=MAIN)
-            )
-            yield commits[-1].commit_id
+        yield heads[MAIN]
+        commits = self._asking.ask(
+            repo_id, lambda: self._api.list_repo_commits(repo_id, repo_type=_TYPE, revision=MAIN)
+        )
+        yield commits[-1].commit_id
 
     def _holds_variants(self, repo_id: str, commit: str) -> bool:
         return any(path.startswith("build/") for path in self.tree(repo_id, commit))

@@ -188,6 +188,16 @@ def test_a_damaged_variant_at_the_destination_is_mended(built: Yard, hub: Hub, p
     assert publish(built).row.status == "no_changes"
 
 
+def test_a_repository_without_main_is_said_to_be_one(built: Yard, hub: Hub, publish: Publish) -> None:
+    publish(built)
+    del hub.repositories[REPO].branches["main"]
+    row = publish(built).row
+    assert (row.status, row.message) == (
+        "failed",
+        f"{REPO}: has no branch main; make it by hand, or remove the repository",
+    )
+
+
 def test_benchmarks_go_to_the_version_branch_and_the_card_is_rendered(built: Yard, hub: Hub, publish: Publish) -> None:
     folder = built.root / "kernels" / "answer"
     (folder / "benchmarks").mkdir()
