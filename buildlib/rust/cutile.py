@@ -15,7 +15,7 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from buildlib import process
+from buildlib import process, provision
 from buildlib.environment import child
 from buildlib.errors import StepError
 from buildlib.plan import BuildSpec
@@ -112,12 +112,17 @@ def shared_target(
     """Arguments and variables of cargo, by which all checkouts share the compiled crates of cutile, one at a time.
 
     These take minutes to compile.
+
+    Raises:
+        UnavailableError: what they are compiled with cannot be provisioned now.
     """
     assert spec.toolchain is not None
     assert spec.toolchain.rust is not None
     rust, host = spec.toolchain.rust, spec.toolchain.compiler
     # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
     extra = {**rustflags((), rust, host.path), **environment(compiler, host, workspace)}
+    for locked in compiler.locked:
+        provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
     target = target_folder(rust, workspace)
     target.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(target / "lock"):

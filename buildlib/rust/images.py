@@ -22,7 +22,7 @@ from typing import TypeVar
 
 import msgspec
 
-from buildlib import digest, environment, render
+from buildlib import digest, environment, provision, render
 from buildlib.config.model import Dsl
 from buildlib.errors import StepError
 from buildlib.files import write, write_if_changed
@@ -84,7 +84,12 @@ def emit(spec: BuildSpec, pending: Pending, cargo: CargoWorkspace, workspace: Wo
 
     Raises:
         StepError: the device code does not compile.
+        UnavailableError: what it is compiled with cannot be provisioned now.
     """
+    assert spec.toolchain is not None
+    # A test of crates may come before any build.
+    for locked in spec.toolchain.locked:
+        provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
     (pending.folder / "made.json").unlink(missing_ok=True)
     code = pending.folder / "code"
     code.mkdir(parents=True, exist_ok=True)
