@@ -1,1 +1,0 @@
-#define FAR 100

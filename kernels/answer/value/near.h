@@ -1,1 +1,0 @@
-#define NEAR 10
