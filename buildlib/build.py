@@ -90,6 +90,11 @@ def build(spec: BuildSpec, workspace: Workspace) -> Artifact:
     log.unlink(missing_ok=True)
     workspace.look_again(spec.kernel)
     inputs = workspace.inputs(spec)
+    for path in inputs.all:
+        # Neither metadata.json nor CMake could name it; Python shows its odd bytes as escapes.
+        if not path.isascii() and path != path.encode(errors="replace").decode():
+            shown = f"{workspace.shown(spec.kernel.folder)}/{path.encode(errors='backslashreplace').decode()}"
+            raise StepError(f"{shown}: the name of this file is not UTF-8; rename it")
     prefix = package_folder(spec.kernel) + "/"
     files = {path.removeprefix(prefix): read(spec.kernel.folder / path, workspace) for path in inputs.package}
     if package.METADATA in files:

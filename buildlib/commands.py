@@ -334,15 +334,21 @@ def alone(lock: Path) -> Iterator[int]:
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
-        yield file.fileno()
+        try:
+            yield file.fileno()
+        finally:
+            # Only a run that was killed leaves its number behind.
+            file.truncate(0)
 
 
 def _holder(process: str) -> str:
-    """Who holds the lock, by the number of a process that did."""
+    """Who holds the lock, by the number of a process that did; none where it has not yet said who it is."""
+    if not process.isdecimal():
+        return "another doit in this checkout"
     try:
         os.kill(int(process), 0)
     except ProcessLookupError:
         return f"the compilers of a doit in this checkout that was killed (process {process})"
-    except (ValueError, PermissionError):
-        pass  # It has not yet said who it is, or is somebody else's.
+    except PermissionError:
+        pass  # It lives, and is somebody else's.
     return f"another doit in this checkout (process {process})"

@@ -77,7 +77,12 @@ def _covered(spec: BuildSpec, hashes: Mapping[str, str], builder: Builder) -> di
 
 
 def _sha256(value: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
+    try:
+        encoded = msgspec.json.encode(value, order="sorted")
+    except UnicodeEncodeError:
+        # The name of a file is not UTF-8. No artifact can have it, but the plan needs a digest.
+        encoded = repr(value).encode(errors="backslashreplace")
+    return hashlib.sha256(encoded).hexdigest()
 
 
 def _framework(spec: BuildSpec) -> Framework:

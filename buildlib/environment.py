@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from buildlib.errors import ToolchainError
+
 # A compiler must see nothing that could change its output unseen: CXXFLAGS, CPATH, LIBRARY_PATH, CMAKE_*,
 # TORCH_CUDA_ARCH_LIST and the like stay out because only these names pass.
 _PASSED = (
@@ -54,13 +56,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings in `environ`: the builder's, pip's, CUDA's, and the places and registries of Rust's tools."""
+    """The settings in `environ`: the builder's, pip's, CUDA's, and the places and registries of Rust's tools.
+
+    Raises:
+        ToolchainError: MAX_JOBS is no number of jobs.
+    """
     home = environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     jobs = environ.get("MAX_JOBS", "")
     return Settings(
         cache=Path(environ.get("KERNELYARD_CACHE") or os.path.join(home, "kernelyard")),
         cargo_home=Path(environ.get("CARGO_HOME") or os.path.join(os.path.expanduser("~"), ".cargo")),
-        max_jobs=int(jobs) if jobs.isdecimal() and int(jobs) > 0 else None,
+        max_jobs=_number_of_jobs(jobs) if jobs else None,
         cxx=environ.get("CXX") or None,
         cuda_home=Path(cuda) if (cuda := environ.get("CUDA_HOME")) else None,
         cutlass=Path(root) if (root := environ.get("CUTLASS_SRC_DIR") or environ.get("CUTLASS_DIR")) else None,
@@ -71,6 +77,12 @@ def read(environ: Mapping[str, str] = os.environ) -> Settings:
         passed={name: environ[name] for name in _PASSED if name in environ},
         rust={name: value for name, value in environ.items() if name in _RUST or name.startswith(_RUST_PREFIXES)},
     )
+
+
+def _number_of_jobs(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise ToolchainError(f"MAX_JOBS: {text!r} is no number of jobs; set it to 1 or more, or unset it")
+    return int(text)
 
 
 def index_variable(name: str) -> str:

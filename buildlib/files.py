@@ -149,8 +149,9 @@ class FileCache:
                 if (self._seen[path] is not None if path in self._seen else os.path.exists(path))
             }
             self._changed = False
-        # Without the record the next run hashes again; a full disk must not turn a finished run into a failed one.
-        with contextlib.suppress(OSError):
+        # Without the record the next run hashes again; a full disk, or a name that is not UTF-8, must not turn a
+        # finished run into a failed one.
+        with contextlib.suppress(OSError, UnicodeEncodeError):
             write(self._store, msgspec.msgpack.encode(kept))
 
 

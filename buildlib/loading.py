@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -23,8 +22,11 @@ OWN_TESTS = ("unit", "integration", "crates")
 
 
 def can_be_task(folder: str) -> bool:
-    """Whether a task can be named after a folder: doit reads some characters, and two names are taken."""
-    return folder not in OWN_TESTS and set(folder).isdisjoint(":=*?[")
+    """Whether a task can be named after a folder.
+
+    doit reads some characters, some names are taken, and a report has a line for each task.
+    """
+    return folder not in OWN_TESTS and folder.isprintable() and set(folder).isdisjoint(":=*?[")
 
 
 def load(
@@ -37,9 +39,11 @@ def load(
     for path in paths:
         key = path.parent.name
         if not can_be_task(key):
-            message = f"kernels/{key}: a folder of this name cannot be a task of doit; rename it"
+            shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in key)
+            message = f"kernels/{shown}: a folder of this name cannot be a task of doit; rename it"
             taken = {*names, *(failed.kernel for failed in broken), *OWN_TESTS}
-            broken.append(Failed(kernel=_free_name(re.sub(r"[:=*?[]", "_", key), taken), message=message))
+            name = "".join(each if each.isprintable() and each not in ":=*?[" else "_" for each in key)
+            broken.append(Failed(kernel=_free_name(name, taken), message=message))
             continue
         try:
             kernels.append(read(path))

@@ -79,12 +79,12 @@ class Session:
         """Discover, load and plan. No compiler runs (but to say its version, once), and only `build/` is made.
 
         Raises:
-            InvalidDodoFile: the data files about toolchains cannot be used.
+            InvalidDodoFile: the data files about toolchains, or what the environment asks for, cannot be used.
         """
-        settings = environment.read()
         paths = discover(root)
         kernels, broken = loading.load(paths, root, config.load)
         try:
+            settings = environment.read()
             found = loading.planned(
                 kernels,
                 broken,

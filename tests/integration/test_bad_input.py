@@ -135,6 +135,13 @@ def test_an_old_compiler_is_one_line(yard: Yard, tmp_path: Path) -> None:
     assert re.search(r"gcc 7\.0\.0, older than 11\.0; install one", result.out)
 
 
+def test_a_number_of_jobs_that_is_none_is_one_line(yard: Yard) -> None:
+    yard.add("answer")
+    result = yard.doit("build", MAX_JOBS="many")
+    assert (result.status, result.out) == (3, "")
+    assert result.err == "ERROR: MAX_JOBS: 'many' is no number of jobs; set it to 1 or more, or unset it\n"
+
+
 def test_a_broken_data_file_of_the_builder_is_one_line(yard: Yard) -> None:
     yard.add("answer")
     (yard.root / "toolchains" / "variants.toml").write_text('[[torch]]\nversion = "2.13"\nx86_64-linux = ["cu"]\n')

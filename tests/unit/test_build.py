@@ -313,6 +313,19 @@ def test_a_source_that_is_gone_is_named(workspace: Workspace, tools: _Tools, mad
     assert str(caught.value) == f"kernels/relu/{path}: {why}"
 
 
+def test_a_file_whose_name_is_not_utf_8_is_refused_and_has_a_digest(
+    workspace: Workspace, tools: _Tools, made: BuildSpec
+) -> None:
+    write_files(made.kernel.folder, {"torch-ext/relu/\udcff.py": ""})
+    workspace.look_again(made.kernel)
+    assert not build.up_to_date(made, workspace)
+    with pytest.raises(StepError) as caught:
+        build.build(made, workspace)
+    what = "the name of this file is not UTF-8; rename it"
+    assert str(caught.value) == f"kernels/relu/torch-ext/relu/\\udcff.py: {what}"
+    workspace.cache.save()
+
+
 def test_a_package_without_init_is_refused(workspace: Workspace, tools: _Tools, made: BuildSpec) -> None:
     (made.kernel.folder / "torch-ext/relu/__init__.py").unlink()
     with pytest.raises(StepError) as caught:

@@ -29,6 +29,24 @@ def test_the_lock_is_given_back_after_a_fault(tmp_path: Path) -> None:
         assert lock.read_text() == str(os.getpid())
 
 
+def test_a_run_that_ends_leaves_no_number_behind(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    with commands.alone(lock):
+        pass
+    assert lock.read_text() == ""
+
+
+def test_who_holds_the_lock() -> None:
+    here = "another doit in this checkout"
+    # No process has a number as high as this one.
+    killed = "the compilers of a doit in this checkout that was killed (process 99999999)"
+    assert [commands._holder(text) for text in ("", str(os.getpid()), "99999999")] == [
+        here,
+        f"{here} (process {os.getpid()})",
+        killed,
+    ]
+
+
 class _Stderr:
     """Keeps what is written, and lets another thread wait for it."""
 

@@ -8,6 +8,7 @@ import pytest
 
 from buildlib import environment
 from buildlib.environment import Settings
+from buildlib.errors import ToolchainError
 
 
 @pytest.mark.parametrize(
@@ -27,11 +28,16 @@ def test_cache_is_in_the_home_folder_without_any_setting(monkeypatch: pytest.Mon
     assert environment.read({}).cache == Path("/home/someone/.cache/kernelyard")
 
 
-@pytest.mark.parametrize(
-    ("text", "jobs"), [("4", 4), ("", None), ("0", None), ("-1", None), ("many", None), ("1.5", None)]
-)
+@pytest.mark.parametrize(("text", "jobs"), [("4", 4), ("", None)])
 def test_max_jobs(text: str, jobs: int | None) -> None:
     assert environment.read({"MAX_JOBS": text}).max_jobs == jobs
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "²"])
+def test_what_is_no_number_of_jobs_is_an_error(text: str) -> None:
+    with pytest.raises(ToolchainError) as caught:
+        environment.read({"MAX_JOBS": text})
+    assert str(caught.value) == f"MAX_JOBS: {text!r} is no number of jobs; set it to 1 or more, or unset it"
 
 
 @pytest.mark.parametrize(("text", "cxx"), [("clang++-19", "clang++-19"), ("", None)])

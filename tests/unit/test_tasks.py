@@ -150,10 +150,12 @@ def _loaded(workspace: Workspace, *folders: str) -> Session:
     return _session(workspace, *kernels, broken=broken)
 
 
-@pytest.mark.parametrize("folder", ["unit", "integration", "a:b", "a=b", "a*", "a?", "a[0]"])
+@pytest.mark.parametrize("folder", ["unit", "integration", "a:b", "a=b", "a*", "a?", "a[0]", "a\nb", "a\udcff"])
 def test_a_folder_whose_name_no_task_can_have_is_a_failure_of_its_own(workspace: Workspace, folder: str) -> None:
     (failed,) = _loaded(workspace, folder).plan.failed
-    assert failed.message == f"kernels/{folder}: a folder of this name cannot be a task of doit; rename it"
+    assert failed.kernel.isprintable()
+    shown = folder.replace("\n", "\\n").replace("\udcff", "\\udcff")
+    assert failed.message == f"kernels/{shown}: a folder of this name cannot be a task of doit; rename it"
 
 
 @pytest.mark.parametrize("stage", ["build", "check", "test", "migrate"])
