@@ -19,7 +19,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     severity: Severity = Severity.ERROR
 
 
-class NotChecked(msgspec.Struct, frozen=True, kw_only=True):
+class NotChecked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A check, or a part of one, that does not apply to an artifact or could not be made, and why.
 
     `lacking` are the Python modules for want of which it could not be made.
