@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import msgspec
 
 from buildlib import capability
+from buildlib.config.model import Dsl
 from buildlib.cuda import Cuda
 from buildlib.lock import Locked
 from buildlib.variant import Version
@@ -19,6 +20,8 @@ class WithToolkit(msgspec.Struct, frozen=True, kw_only=True):
 
     `minimum` is the oldest capability that is asked of it.
     """
+
+    dsl: ClassVar[Dsl]
 
     minimum: str
     toolkit: Cuda | None = None
@@ -50,7 +53,16 @@ class WithToolkit(msgspec.Struct, frozen=True, kw_only=True):
 
     def wrong(self, asked: Iterable[str]) -> str | None:
         """What is wrong with the capabilities that a component asks for, or None."""
-        raise NotImplementedError
+        for value in asked:
+            if capability.is_older(value.removesuffix("+PTX"), self.minimum):
+                return f"{self.dsl} makes code for {self.minimum} and newer, and not for {value!r}; remove it"
+            if unknown := self.unknown(value):
+                return unknown
+        return None
+
+    def unknown(self, _value: str) -> str | None:
+        """Why it makes no code for a capability although that is new enough, or None."""
+        return None
 
     def made(self, chosen: Iterable[str]) -> tuple[str, ...]:
         """The capabilities of the images for some chosen ones; those that it cannot compile for are left out."""

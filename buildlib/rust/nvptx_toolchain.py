@@ -11,13 +11,14 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from buildlib import capability, environment, kept, process
+from buildlib import environment, kept, process
+from buildlib.config.model import Dsl
 from buildlib.environment import Settings
 from buildlib.errors import ToolchainError
 from buildlib.files import write
@@ -60,6 +61,8 @@ class Nvptx(WithToolkit, frozen=True, kw_only=True, tag="nvptx"):
     published builds are made with, where this is another.
     """
 
+    dsl = Dsl.NVPTX
+
     rustc: str
     version: str
     commit: str
@@ -83,15 +86,11 @@ class Nvptx(WithToolkit, frozen=True, kw_only=True, tag="nvptx"):
         core = "own core" if self.source else "installed core"
         return f"rustc {self.version} {self.commit} {TARGET} ({core}, {' '.join(self.flags)})"
 
-    def wrong(self, asked: Iterable[str]) -> str | None:
-        """What is wrong with the capabilities that a component asks for, or None."""
-        for value in asked:
-            bare = value.removesuffix("+PTX")
-            if capability.is_older(bare, self.minimum):
-                return f"nvptx makes code for {self.minimum} and newer, and not for {value!r}; remove it"
-            if cpu(bare) not in self.cpus:
-                return f"rustc {self.version} makes no code for {value!r}; remove it, or install a newer rustc"
-        return None
+    def unknown(self, value: str) -> str | None:
+        """Why it makes no code for a capability although that is new enough, or None."""
+        if cpu(value.removesuffix("+PTX")) in self.cpus:
+            return None
+        return f"rustc {self.version} makes no code for {value!r}; remove it, or install a newer rustc"
 
     def folder(self, cache: Path) -> Path:
         """What is compiled once for it, in the per-user cache: another folder for each content."""

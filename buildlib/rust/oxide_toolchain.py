@@ -10,12 +10,12 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from buildlib import capability, environment, process
+from buildlib import environment, process
+from buildlib.config.model import Dsl
 from buildlib.environment import Settings
 from buildlib.files import write
 from buildlib.rust.assembled import WithToolkit
@@ -29,6 +29,8 @@ class CudaOxide(WithToolkit, frozen=True, kw_only=True, tag="cuda-oxide"):
     `build` stands for the content of the backend, which has no version.
     """
 
+    dsl = Dsl.CUDA_OXIDE
+
     nightly: str
     folder: Path
     cargo_oxide: Path
@@ -40,13 +42,6 @@ class CudaOxide(WithToolkit, frozen=True, kw_only=True, tag="cuda-oxide"):
     @property
     def identity(self) -> str:
         return f"cuda-oxide {self.build} with rustc {self.rustc} {self.commit}{self.assembler}"
-
-    def wrong(self, asked: Iterable[str]) -> str | None:
-        """What is wrong with the capabilities that a component asks for, or None."""
-        for value in asked:
-            if capability.is_older(value.removesuffix("+PTX"), self.minimum):
-                return f"cuda-oxide makes code for {self.minimum} and newer, and not for {value!r}; remove it"
-        return None
 
 
 class Requirements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
