@@ -16,7 +16,7 @@ import msgspec
 from buildlib import environment, interface, nvcc_job, package, portable, process, provenance, provision, render
 from buildlib.digest import extension_id, spec_digest
 from buildlib.errors import StepError, UnavailableError
-from buildlib.files import inspect, write, write_if_changed
+from buildlib.files import inspect, length, write, write_if_changed
 from buildlib.inputs import package_folder
 from buildlib.interface import Interface
 from buildlib.layout import lay_out, read, sweep
@@ -253,7 +253,7 @@ def _step(spec: BuildSpec, workspace: Workspace, step: str, argv: tuple[str, ...
     work = workspace.work(spec)
     log = workspace.log("build", spec)
     source = workspace.shown(spec.kernel.folder)
-    before = log.stat().st_size if log.exists() else 0
+    before = length(log)
     status = workspace.processes.run(
         argv,
         cwd=work / "cmake",

@@ -155,6 +155,11 @@ class FileCache:
             write(self._store, msgspec.msgpack.encode(kept))
 
 
+def length(path: Path) -> int:
+    """The bytes of a file, such as a log that programs add to; 0 before there is one."""
+    return path.stat().st_size if path.exists() else 0
+
+
 def write(path: Path, content: bytes) -> None:
     """Replace a file as one step: a reader, or a run after a crash, sees the old content or the new one."""
     try:

@@ -14,7 +14,7 @@ import msgspec
 from buildlib import digest
 from buildlib import variant as variants
 from buildlib.errors import StepError
-from buildlib.files import write, write_if_changed
+from buildlib.files import length, write, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
 from buildlib.rust import answers, archive, images
@@ -112,7 +112,7 @@ def _compile(
     crates, rust, _ = _parts(spec)
     name = extension_name(crates.key, variants.backend(spec.variant))
     log = workspace.log("build", spec)
-    before = log.stat().st_size if log.exists() else 0
+    before = length(log)
     answer = workspace.work(spec) / "cargo.json"
     answer.parent.mkdir(parents=True, exist_ok=True)
     argv = (

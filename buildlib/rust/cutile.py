@@ -15,9 +15,10 @@ from pathlib import Path
 import filelock
 import msgspec
 
-from buildlib import process, provision
+from buildlib import process
 from buildlib.environment import child
 from buildlib.errors import StepError
+from buildlib.files import length
 from buildlib.plan import BuildSpec
 from buildlib.rust import answers
 from buildlib.rust.command import run, rustflags, said
@@ -81,7 +82,7 @@ def emit(
     with shared_target(spec, compiler, workspace) as (target, extra):
         argv = (rust.cargo, "build", "--locked", f"--package={name}", *target, *profile())
         program = target_folder(rust, workspace) / rust.host / PROFILE / name
-        before = log.stat().st_size if log.exists() else 0
+        before = length(log)
         status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
         if status == 0:
             answers.check_reads(program.with_suffix(".d"), spec, cargo, workspace)
@@ -111,18 +112,13 @@ def shared_target(
 ) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
     """Arguments and variables of cargo, by which all checkouts share the compiled crates of cutile, one at a time.
 
-    These take minutes to compile.
-
-    Raises:
-        UnavailableError: what they are compiled with cannot be provisioned now.
+    These take minutes to compile. The caller has provisioned what they are compiled with.
     """
     assert spec.toolchain is not None
     assert spec.toolchain.rust is not None
     rust, host = spec.toolchain.rust, spec.toolchain.compiler
     # No paths are mapped: the macro of cutile reads the device crate's source again, by the path that rustc gives it.
     extra = {**rustflags((), rust, host.path), **environment(compiler, host, workspace)}
-    for locked in compiler.locked:
-        provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
     target = target_folder(rust, workspace)
     target.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(target / "lock"):

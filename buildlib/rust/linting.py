@@ -11,7 +11,7 @@ from pathlib import Path
 
 from buildlib.config.model import Dsl
 from buildlib.errors import StepError
-from buildlib.files import write_if_changed
+from buildlib.files import length, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
 from buildlib.rust import images
@@ -34,9 +34,9 @@ def lint(specs: Sequence[BuildSpec], workspace: Workspace) -> str:
     cargo = workspace.shared_cargo
     rust = _rust(shared[0])
     with cargo.lock:
-        for spec in shared:
-            if spec.crates:
-                cargo.use(spec.crates, rust)
+        # Once for each kernel, however many variants it has.
+        for crates in {spec.crates.key: spec.crates for spec in shared if spec.crates}.values():
+            cargo.use(crates, rust)
         empty = _empty_images(cargo.folder / "images", workspace)
         in_tiles = sorted({each.name for of in workspace.crates for each in of.crates if is_in_tiles(each, of)})
         emitters = [
@@ -67,7 +67,7 @@ def _empty_images(folder: Path, workspace: Workspace) -> dict[str, str]:
 
 def _step(arguments: Sequence[str], rust: Rust, extra: Mapping[str, str], log: Path, workspace: Workspace) -> None:
     cargo = workspace.shared_cargo
-    since = log.stat().st_size if log.exists() else 0
+    since = length(log)
     status = run((rust.cargo, *arguments), cargo.root, cargo.folder, rust, log, workspace, extra)
     if status != 0:
         raise StepError(

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from buildlib.errors import StepError
+from buildlib.files import length
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
 from buildlib.rust import answers, nvptx_toolchain, ptx
@@ -134,7 +135,7 @@ class _Run:
         assert spec.toolchain.rust is not None
         rust = spec.toolchain.rust
         log = workspace.log("build", spec)
-        before = log.stat().st_size if log.exists() else 0
+        before = length(log)
         argv = (
             rust.cargo, "rustc", "--locked", f"--package={self._device.crate.name}", "--lib", f"--target={TARGET}",
             # A library that is complete in itself, so that rustc optimises it with all that it needs.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from buildlib import environment
 from buildlib.errors import StepError
-from buildlib.files import write_if_changed
+from buildlib.files import length, write_if_changed
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
 from buildlib.rust import nvptx
@@ -75,7 +75,7 @@ def _compile(
     assert spec.toolchain is not None
     assert spec.toolchain.rust is not None
     rust, log = spec.toolchain.rust, workspace.log("build", spec)
-    before = log.stat().st_size if log.exists() else 0
+    before = length(log)
     manifest = cargo.folder / "kernels" / spec.kernel.key / device.crate.manifest
     made.parent.mkdir(parents=True, exist_ok=True)
     argv = (

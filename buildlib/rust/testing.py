@@ -6,8 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from buildlib import provision
 from buildlib.config.model import Dsl
 from buildlib.errors import StepError
+from buildlib.files import length
 from buildlib.plan import BuildSpec
 from buildlib.process import describe
 from buildlib.rust import cutile, images
@@ -28,11 +30,12 @@ def test(spec: BuildSpec, tested: Sequence[Crate], log: Path, workspace: Workspa
 
     Raises:
         StepError: a test failed or was not compiled.
+        UnavailableError: what device code is compiled with cannot be provisioned now.
     """
     assert spec.crates is not None
     in_tiles = [crate for crate in tested if is_in_tiles(crate, spec.crates)]
     others = [crate for crate in tested if crate not in in_tiles]
-    since = log.stat().st_size if log.exists() else 0
+    since = length(log)
     with laid_out(spec, workspace) as (cargo, _):
         if others:
             _test_hosts(spec, others, cargo, log, workspace)
@@ -69,6 +72,8 @@ def _test_tiles(
     assert spec.toolchain is not None
     compiler = spec.toolchain.dsls[Dsl.CUTILE]
     assert isinstance(compiler, Cutile)
+    for locked in compiler.locked:
+        provision.ensure(locked, workspace.settings, workspace.processes, workspace.notify)
     with cutile.shared_target(spec, compiler, workspace) as (target, extra):
         _run(spec, [crate.name for crate in tested], (*target, *cutile.profile()), extra, cargo, log, workspace)
 
@@ -85,7 +90,7 @@ def _run(
     assert spec.toolchain is not None
     assert spec.toolchain.rust is not None
     rust = spec.toolchain.rust
-    since = log.stat().st_size if log.exists() else 0
+    since = length(log)
     argv = (rust.cargo, "test", "--locked", *(f"--package={name}" for name in names), *more)
     status = run(argv, cargo.root, cargo.folder, rust, log, workspace, extra)
     if status != 0:

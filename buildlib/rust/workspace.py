@@ -29,7 +29,7 @@ import msgspec
 from buildlib import layout, render
 from buildlib.config.model import Dsl
 from buildlib.errors import StepError
-from buildlib.files import write, write_if_changed
+from buildlib.files import length, write, write_if_changed
 from buildlib.rust import files, manifest
 from buildlib.rust.command import run, said
 from buildlib.rust.crates import TILE, Crates, Device
@@ -114,7 +114,7 @@ class CargoWorkspace:
         wanted = _content(self.pins)
         self._start_over(list(self._kernels), wanted)
         argv = (rust.cargo, "update", *(() if upgrade else ("--workspace",)))
-        since = _size(self.log)
+        since = length(self.log)
         if self._unreadable or run(argv, self.root, self.folder, rust, self.log, self._workspace) != 0:
             message = said(self.log, since)
             refused = self._unreadable or self._settle(list(self._kernels), wanted, rust)
@@ -217,7 +217,7 @@ class CargoWorkspace:
         for offline in (("--offline",), ()):
             self._start_over(members, wanted)
             argv = (rust.cargo, "fetch", "--target", rust.host, *offline)
-            since = _size(self.log)
+            since = length(self.log)
             if run(argv, self.root, self.folder, rust, self.log, self._workspace) == 0:
                 return None
             message = said(self.log, since)
@@ -336,10 +336,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
 
 
 def _sha256(content: bytes) -> str:
